@@ -1,0 +1,77 @@
+//! Closing a point: the records that its decisions come to, once no handler is left undecided.
+
+use super::{CallOwes, State};
+use crate::{
+    At, Content, Continue, Draft, EndReason, Judged, Point, PromptBlocked, PromptSubmit, QueueKind, Seam,
+    Seq, Source, SteeringMessage, Subject, TurnContinuation, TurnEnd, UserMessage,
+};
+
+impl State {
+    /// The records that close a point about a subject. None when nothing was decided that leaves a trace: the driver
+    /// then goes on with [`State::next`], naming the point as passed.
+    pub fn close(&self, point: Point, subject: &Subject) -> Vec<Draft> {
+        let Some(turn) = &self.turn else { return Vec::new() };
+        let at = At::turn(turn.number);
+        match (point, subject) {
+            (Point::SessionStart, Subject::Session(_)) => self.contexts(point, subject, &at),
+            (Point::PromptSubmit, Subject::Prompt(seq)) => self.close_prompt(*seq, subject, &at),
+            (Point::Continuation, Subject::Step(_)) => self.close_continuation(subject, &at),
+            (_, Subject::Call(path)) => match self.call(path, Some(point)) {
+                CallOwes::Commit(drafts) => drafts,
+                _ => Vec::new(),
+            },
+            _ => Vec::new(),
+        }
+    }
+
+    fn close_prompt(&self, seq: Seq, subject: &Subject, at: &At) -> Vec<Draft> {
+        let Some((content, source)) = self.queued(seq) else { return Vec::new() };
+        let (content, source) = (content.clone(), source.clone());
+        match PromptSubmit::fold(&self.decided::<PromptSubmit>(subject)) {
+            Judged::Blocked(reason) => {
+                vec![Draft::new(at.clone(), PromptBlocked { content, source, reason, from: seq })]
+            }
+            Judged::Pass(replaced) => {
+                let content = replaced.filter(|c| !c.is_empty()).unwrap_or(content);
+                let steering = self.queue.get(&seq).is_some_and(|q| q.kind == QueueKind::Steering);
+                let message = if steering {
+                    Draft::new(at.clone(), SteeringMessage { content, source, from: Some(seq) })
+                } else {
+                    Draft::new(at.clone(), UserMessage { content, source, from: seq })
+                };
+                let mut drafts = vec![message];
+                drafts.extend(self.contexts(Point::PromptSubmit, subject, at));
+                drafts
+            }
+        }
+    }
+
+    fn close_continuation(&self, subject: &Subject, at: &At) -> Vec<Draft> {
+        let Some(turn) = &self.turn else { return Vec::new() };
+        let end = |reason| vec![Draft::new(at.clone(), TurnEnd { reason, dropped: Vec::new() })];
+        if let Some((by, reason)) = turn.halt.clone() {
+            return end(EndReason::Halted { by, reason });
+        }
+        let again = TurnContinuation::fold(&self.decided::<TurnContinuation>(subject));
+        if again.is_empty() {
+            return end(EndReason::Completed);
+        }
+        let limits = self.limits;
+        if turn.forced_in_a_row >= limits.continuations_in_a_row {
+            return end(EndReason::ContinuationCap { limit: limits.continuations_in_a_row });
+        }
+        if turn.forced >= limits.continuations_per_turn {
+            return end(EndReason::ContinuationCap { limit: limits.continuations_per_turn });
+        }
+        // Every reason is one message's text, in order: a forced continuation counts once, however many ask for it.
+        let owner = again[0].0.owner.clone();
+        let reasons: Vec<&str> =
+            again.iter().filter_map(|(_, reason)| Some(reason.as_ref()?.as_str())).collect();
+        let text = if reasons.is_empty() { Continue::GENERIC.to_string() } else { reasons.join("\n") };
+        let message =
+            SteeringMessage { content: Content::text(text), source: Source::owner(owner), from: None };
+        let mut drafts = vec![Draft::new(at.clone(), message)];
+        drafts.extend(self.contexts(Point::Continuation, subject, at));
+        drafts
+    }
+}

@@ -1,0 +1,304 @@
+//! The law: one state machine for session, turn, step and call.
+//!
+//! [`State::apply`] is the only way state changes, [`State::next`] the only thing that decides what happens. A live turn
+//! is `loop { next → carry it out → commit records }`; recovery is the same loop after a fold. Nothing here runs
+//! anything: it is data to data.
+
+mod apply;
+mod call;
+mod close;
+mod next;
+mod transcript;
+
+pub use call::CallOwes;
+pub use next::{Next, Passed};
+pub use transcript::Transcript;
+
+use crate::{
+    AssistantMessage, CallPath, Content, Decided, DecisionRecorded, Finish, Frozen, HandlerId,
+    InputRequested, InputResolved, Limits, Message, Outcome, Point, QueueKind, Reason, RequestHeader, Seam,
+    Seq, SessionCreated, Source, StartSource, Subject, ToolCall, ToolRewrite, TurnCancelled,
+};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
+
+/// A record that cannot stand where it was put. It does not exist: nothing was changed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("record {seq} (`{kind}`) cannot stand here: {why}")]
+pub struct Invalid {
+    /// Where it would have stood.
+    pub seq: Seq,
+    /// Its type.
+    pub kind: String,
+    /// Which rule it breaks.
+    pub why: &'static str,
+}
+
+/// Everything that a session's log says, folded. Small while no turn is open.
+#[derive(Debug, Clone, Default)]
+pub struct State {
+    head: u64,
+    created: Option<Arc<SessionCreated>>,
+    closed: bool,
+    config: Option<Arc<str>>,
+    limits: Limits,
+    header: Option<Arc<RequestHeader>>,
+    /// The start whose `agent/session-start` is not closed yet.
+    start: Option<(Seq, StartSource)>,
+    queue: BTreeMap<Seq, Queued>,
+    turns: u64,
+    turn: Option<Box<Turn>>,
+    /// Sealed chunks, one a step.
+    sealed: Transcript,
+    /// Messages since the last `step/end`; a rewrite may still change the assistant message among them.
+    tail: Vec<Message>,
+}
+
+/// Something that was sent and not yet taken.
+#[derive(Debug, Clone)]
+pub(crate) struct Queued {
+    pub(crate) kind: QueueKind,
+    pub(crate) content: Content,
+    pub(crate) source: Source,
+}
+
+/// The open turn.
+#[derive(Debug, Clone)]
+struct Turn {
+    number: u64,
+    takes: Vec<(Seq, Queued)>,
+    /// How many of `takes` became a message or were blocked.
+    settled: usize,
+    allowed: bool,
+    veto: Option<Reason>,
+    prompt: Option<Seq>,
+    decisions: HashMap<(Point, Subject), Vec<Arc<DecisionRecorded>>>,
+    steps: u32,
+    step: Option<Step>,
+    /// How the last step ended.
+    last: Option<LastStep>,
+    /// Steering stands after the last step: another one is owed.
+    steered: bool,
+    forced_in_a_row: u32,
+    forced: u32,
+    cancelled: Option<TurnCancelled>,
+    halt: Option<(HandlerId, Reason)>,
+}
+
+#[derive(Debug, Clone)]
+struct LastStep {
+    calls: bool,
+    finish: Option<Finish>,
+    text: Arc<str>,
+}
+
+/// The open step.
+#[derive(Debug, Clone)]
+struct Step {
+    number: u32,
+    request: Request,
+    message: Option<Arc<AssistantMessage>>,
+    /// Where the assistant message stands in the tail.
+    message_at: Option<usize>,
+    calls: BTreeMap<CallPath, Call>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Request {
+    Owed { attempt: u32 },
+    InFlight { attempt: u32 },
+    Answered,
+}
+
+/// One call of the open step.
+#[derive(Debug, Clone)]
+struct Call {
+    id: Arc<str>,
+    name: Arc<str>,
+    raw: Arc<str>,
+    rewrite: Option<Arc<ToolRewrite>>,
+    sealed: Option<Arc<ToolCall>>,
+    asked: Option<Arc<InputRequested>>,
+    answered: Option<Arc<InputResolved>>,
+    body: Body,
+    outcome: Option<(Arc<Outcome>, u64)>,
+    result: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Body {
+    NotStarted,
+    Running { attempt: u32 },
+    Orphaned { attempt: u32 },
+    Returned,
+}
+
+impl State {
+    /// The state of an empty log.
+    pub fn new() -> State {
+        State::default()
+    }
+
+    /// The next record's number.
+    pub fn head(&self) -> Seq {
+        Seq(self.head)
+    }
+
+    /// How the session was created; `None` for an empty log.
+    pub fn created(&self) -> Option<&Arc<SessionCreated>> {
+        self.created.as_ref()
+    }
+
+    /// True after `session/closed`.
+    pub fn is_closed(&self) -> bool {
+        self.closed
+    }
+
+    /// The digest of the configuration in force.
+    pub fn config(&self) -> Option<&Arc<str>> {
+        self.config.as_ref()
+    }
+
+    /// The header that requests carry from here on.
+    pub fn header(&self) -> Option<&Arc<RequestHeader>> {
+        self.header.as_ref()
+    }
+
+    /// The limits in force.
+    pub fn limits(&self) -> Limits {
+        self.limits
+    }
+
+    /// The open turn's number.
+    pub fn open_turn(&self) -> Option<u64> {
+        self.turn.as_ref().map(|t| t.number)
+    }
+
+    /// The open step's number; 0 before the first step of the open turn, the last one's between steps.
+    pub fn step_number(&self) -> u32 {
+        self.turn.as_ref().map_or(0, |t| t.steps)
+    }
+
+    /// The prompt that the open turn is working on.
+    pub fn current_prompt(&self) -> Option<Seq> {
+        self.turn.as_ref().and_then(|t| t.prompt)
+    }
+
+    /// What started the session, while its `agent/session-start` is not closed yet.
+    pub fn start_owed(&self) -> Option<(Seq, StartSource)> {
+        self.start
+    }
+
+    /// The first cause of the open turn's cancel.
+    pub fn cancelled(&self) -> Option<&TurnCancelled> {
+        self.turn.as_ref().and_then(|t| t.cancelled.as_ref())
+    }
+
+    /// How often the open turn was forced on since its last tool call.
+    pub fn forced_in_a_row(&self) -> u32 {
+        self.turn.as_ref().map_or(0, |t| t.forced_in_a_row)
+    }
+
+    /// The text of the last step's message.
+    pub fn last_text(&self) -> Arc<str> {
+        self.turn.as_ref().and_then(|t| t.last.as_ref()).map_or_else(|| "".into(), |last| last.text.clone())
+    }
+
+    /// Something queued: its content and source. Taken prompts of the open turn included.
+    pub fn queued(&self, seq: Seq) -> Option<(&Content, &Source)> {
+        let taken = || self.turn.as_ref()?.takes.iter().find(|(s, _)| *s == seq).map(|(_, q)| q);
+        let queued = self.queue.get(&seq).or_else(taken)?;
+        Some((&queued.content, &queued.source))
+    }
+
+    /// True when something that opens a turn waits.
+    pub fn has_prompts(&self) -> bool {
+        self.queue.values().any(|q| q.kind.opens_turn())
+    }
+
+    /// The prompts that wait for the next turn.
+    pub fn waiting(&self) -> impl Iterator<Item = Seq> {
+        self.queue.keys().copied()
+    }
+
+    /// The conversation so far, as a request would carry it. Costs the open step's messages, not the history.
+    pub fn transcript(&self) -> Transcript {
+        self.sealed.with(&self.tail)
+    }
+
+    /// The decisions recorded so far about a subject of the open turn.
+    pub fn decided<S: Seam>(&self, subject: &Subject) -> Vec<Decided<S::Decision>> {
+        self.recorded(S::POINT, subject)
+            .iter()
+            .filter_map(|r| {
+                let decision = S::recall(&r.decision)?;
+                Some(Decided { by: r.id.clone(), decision, failure: r.failure.clone() })
+            })
+            .collect()
+    }
+
+    /// The recorded decision of one handler, if it has decided.
+    pub fn decision_of(
+        &self,
+        point: Point,
+        subject: &Subject,
+        id: &HandlerId,
+    ) -> Option<&Arc<DecisionRecorded>> {
+        self.recorded(point, subject).iter().find(|r| r.id == *id)
+    }
+
+    fn recorded(&self, point: Point, subject: &Subject) -> &[Arc<DecisionRecorded>] {
+        let found = self.turn.as_ref().and_then(|t| t.decisions.get(&(point, subject.clone())));
+        found.map_or(&[], Vec::as_slice)
+    }
+
+    /// A call of the open step, as far as it has come.
+    pub fn call_facts(&self, path: &CallPath) -> Option<CallFacts> {
+        let call = self.turn.as_ref()?.step.as_ref()?.calls.get(path)?;
+        let sealed = call.sealed.as_ref().and_then(|c| match &c.arguments {
+            crate::Arguments::Sealed { text } => Some(text.clone()),
+            crate::Arguments::Refused { .. } => None,
+        });
+        Some(CallFacts {
+            id: call.id.clone(),
+            name: call.name.clone(),
+            raw: call.raw.clone(),
+            requested: call.rewrite.as_ref().map(|r| r.requested.clone()).or_else(|| sealed.clone()),
+            arguments: sealed,
+            asked: call.asked.clone(),
+            took_ms: call.outcome.as_ref().map_or(0, |(_, ms)| *ms),
+        })
+    }
+
+    /// The questions that wait for a person, with the call each belongs to.
+    pub fn asks(&self) -> Vec<(CallPath, Arc<InputRequested>)> {
+        let Some(step) = self.turn.as_ref().and_then(|t| t.step.as_ref()) else { return Vec::new() };
+        step.calls
+            .iter()
+            .filter(|(_, c)| c.answered.is_none() && !c.result)
+            .filter_map(|(path, c)| Some((path.clone(), c.asked.clone()?)))
+            .collect()
+    }
+}
+
+/// What is known of a call.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct CallFacts {
+    /// The model's own id.
+    pub id: Arc<str>,
+    /// The tool's name, as the model wrote it.
+    pub name: Arc<str>,
+    /// The arguments as the model wrote them.
+    pub raw: Arc<str>,
+    /// The model's arguments, once accepted.
+    pub requested: Option<Frozen>,
+    /// The arguments in force, once sealed.
+    pub arguments: Option<Frozen>,
+    /// The question asked about it.
+    pub asked: Option<Arc<InputRequested>>,
+    /// How long its body took, in milliseconds.
+    pub took_ms: u64,
+}

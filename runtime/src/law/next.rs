@@ -1,0 +1,263 @@
+//! What is owed next.
+
+use super::{CallOwes, Queued, Request, State, Turn};
+use crate::{
+    At, Body, CallPath, ContextMessage, Draft, EndReason, Finish, Point, QueueKind, Seq, Source,
+    SteeringMessage, StepEnd, Subject, TurnEnd, TurnStart,
+};
+
+/// What is owed next. The driver carries it out and commits records; each of them discharges something owed.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum Next {
+    /// Nothing: no turn is open and nothing that opens one is queued.
+    Idle,
+    /// Something in flight will come back.
+    Await,
+    /// These records, with no outside help.
+    Commit(Vec<Draft>),
+    /// The handlers of a point that have not decided; then [`State::close`].
+    Judge {
+        /// The point.
+        point: Point,
+        /// About what.
+        subject: Subject,
+    },
+    /// `step/start`, with a `request/header` in the same append if the header in force is another.
+    OpenStep {
+        /// The step's number.
+        step: u32,
+    },
+    /// A model request, then `assistant/message`.
+    Model {
+        /// Which attempt, from 1.
+        attempt: u32,
+    },
+    /// Something of a call of the open step.
+    Call {
+        /// The call.
+        path: CallPath,
+        /// What.
+        owes: CallOwes,
+    },
+}
+
+/// A point that the driver knows to have no undecided handler left. The plan is not in the log, so the law cannot know.
+pub type Passed = (Point, Subject);
+
+impl State {
+    /// What is owed next. `passed` is the point the driver has just finished, if closing it left no record.
+    pub fn next(&self, passed: Option<&Passed>) -> Next {
+        let Some(turn) = &self.turn else { return self.begin() };
+        if turn.cancelled.is_some() {
+            return self.wind_down(turn);
+        }
+        if let Some(step) = &turn.step {
+            return match step.request {
+                Request::Owed { attempt } => Next::Model { attempt },
+                Request::InFlight { .. } => Next::Await,
+                Request::Answered => {
+                    self.next_call(passed).unwrap_or_else(|| Next::Commit(self.end_step(turn)))
+                }
+            };
+        }
+        let has_passed = |point: Point, subject: &Subject| passed == Some(&(point, subject.clone()));
+        if let Some((seq, _)) = self.start {
+            let subject = Subject::Session(seq);
+            if !has_passed(Point::SessionStart, &subject) && turn.settled == 0 && turn.steps == 0 {
+                return Next::Judge { point: Point::SessionStart, subject };
+            }
+        }
+        if let Some((seq, queued)) = turn.takes.get(turn.settled) {
+            return take(turn, *seq, queued);
+        }
+        if turn.steps == 0 {
+            return if !turn.allowed {
+                let reason = turn.veto.clone().unwrap_or_else(|| "".into());
+                self.end_turn(EndReason::Rejected { reason })
+            } else if let Some(end) = halted(turn) {
+                self.end_turn(end)
+            } else {
+                Next::OpenStep { step: 1 }
+            };
+        }
+        self.between_steps(turn)
+    }
+
+    fn begin(&self) -> Next {
+        if !self.has_prompts() || self.closed {
+            return Next::Idle;
+        }
+        let takes = self.queue.keys().copied().collect();
+        Next::Commit(vec![Draft::new(At::turn(self.turns + 1), TurnStart { takes })])
+    }
+
+    fn between_steps(&self, turn: &Turn) -> Next {
+        if let Some(end) = halted(turn) {
+            return self.end_turn(end);
+        }
+        let finish = turn.last.as_ref().and_then(|last| last.finish.as_ref());
+        match finish {
+            Some(Finish::MaxTokens) => return self.end_turn(EndReason::MaxTokens),
+            Some(Finish::Refused { reason }) => {
+                let error = EndReason::Error { code: "model_refused".into(), message: reason.clone() };
+                return self.end_turn(error);
+            }
+            _ => {}
+        }
+        if let Some((seq, queued)) = self.queue.iter().find(|(_, q)| q.kind == QueueKind::Steering) {
+            return steer(turn, *seq, queued);
+        }
+        if turn.steered || turn.last.as_ref().is_some_and(|last| last.calls) {
+            return Next::OpenStep { step: turn.steps + 1 };
+        }
+        Next::Judge { point: Point::Continuation, subject: Subject::Step(turn.steps) }
+    }
+
+    fn next_call(&self, passed: Option<&Passed>) -> Option<Next> {
+        let step = self.turn.as_deref()?.step.as_ref()?;
+        let (path, _) = step.calls.iter().find(|(path, c)| path.is_top() && !c.result)?;
+        let passed = passed.filter(|(_, s)| *s == Subject::Call(path.clone())).map(|(p, _)| *p);
+        Some(Next::Call { path: path.clone(), owes: self.call(path, passed) })
+    }
+
+    /// C-TURN-6: context earned by the step's calls, in call order, after the last result; then the step's end.
+    pub(super) fn end_step(&self, turn: &Turn) -> Vec<Draft> {
+        let Some(step) = &turn.step else { return Vec::new() };
+        let mut drafts = Vec::new();
+        for path in step.calls.keys() {
+            for point in [Point::Rewrite, Point::PreExecute, Point::PostExecute] {
+                let at = At::call(turn.number, step.number, path.clone());
+                drafts.extend(self.contexts(point, &Subject::Call(path.clone()), &at));
+            }
+        }
+        drafts.push(Draft::new(At::step(turn.number, step.number), StepEnd {}));
+        drafts
+    }
+
+    /// The context that came with the decisions of a point.
+    pub(super) fn contexts(&self, point: Point, subject: &Subject, at: &At) -> Vec<Draft> {
+        let mut drafts = Vec::new();
+        for decided in self.recorded(point, subject) {
+            for text in decided.context.iter().filter(|text| !text.trim().is_empty()) {
+                let source = Source::owner(decided.id.owner.clone());
+                let message = ContextMessage { content: text.clone().into(), source, from: None };
+                drafts.push(Draft::new(at.clone(), message));
+            }
+        }
+        drafts
+    }
+
+    pub(super) fn end_turn(&self, reason: EndReason) -> Next {
+        let Some(turn) = &self.turn else { return Next::Idle };
+        Next::Commit(vec![Draft::new(At::turn(turn.number), TurnEnd { reason, dropped: Vec::new() })])
+    }
+
+    /// C-TURN-9: a cancelled turn answers every open call, keeps what was earned, and ends.
+    fn wind_down(&self, turn: &Turn) -> Next {
+        if let Some(step) = &turn.step {
+            if let Some((path, call)) = step.calls.iter().find(|(_, c)| !c.result) {
+                return match self.cancel_call(turn, step.number, path, call) {
+                    Some(drafts) => Next::Commit(drafts),
+                    None => Next::Await,
+                };
+            }
+            return Next::Commit(self.end_step(turn));
+        }
+        let Some(cancelled) = &turn.cancelled else { return Next::Await };
+        let dropped =
+            self.queue.iter().filter(|(_, q)| q.kind == QueueKind::Steering).map(|(s, _)| *s).collect();
+        let reason = EndReason::Aborted { by: cancelled.by.clone(), reason: cancelled.cause };
+        Next::Commit(vec![Draft::new(At::turn(turn.number), TurnEnd { reason, dropped })])
+    }
+
+    /// Closes the open step and turn after a failure that no rule answers: the model's, or the runtime's own. Calls that
+    /// are still open are answered first.
+    pub fn fail(&self, code: &str, message: &str) -> Vec<Draft> {
+        let Some(turn) = &self.turn else { return Vec::new() };
+        let mut drafts = Vec::new();
+        if let Some(step) = &turn.step {
+            for (path, call) in step.calls.iter().filter(|(_, c)| !c.result) {
+                drafts.extend(self.give_up_call(turn, step.number, path, call));
+            }
+            drafts.extend(self.end_step(turn));
+        }
+        let reason = EndReason::Error { code: code.into(), message: message.into() };
+        drafts.push(Draft::new(At::turn(turn.number), TurnEnd { reason, dropped: Vec::new() }));
+        drafts
+    }
+}
+
+fn take(turn: &Turn, seq: Seq, queued: &Queued) -> Next {
+    match queued.kind {
+        QueueKind::Prompt | QueueKind::Steering => {
+            Next::Judge { point: Point::PromptSubmit, subject: Subject::Prompt(seq) }
+        }
+        QueueKind::Inject | QueueKind::Child | QueueKind::Hook => {
+            let message = ContextMessage {
+                content: queued.content.clone(),
+                source: queued.source.clone(),
+                from: Some(seq),
+            };
+            Next::Commit(vec![Draft::new(At::turn(turn.number), message)])
+        }
+    }
+}
+
+fn steer(turn: &Turn, seq: Seq, queued: &Queued) -> Next {
+    if queued.source == Source::User {
+        return Next::Judge { point: Point::PromptSubmit, subject: Subject::Prompt(seq) };
+    }
+    let message =
+        SteeringMessage { content: queued.content.clone(), source: queued.source.clone(), from: Some(seq) };
+    Next::Commit(vec![Draft::new(At::turn(turn.number), message)])
+}
+
+fn halted(turn: &Turn) -> Option<EndReason> {
+    let (by, reason) = turn.halt.clone()?;
+    Some(EndReason::Halted { by, reason })
+}
+
+impl Next {
+    /// Would this record discharge what is owed? What any code may add at any time (queued prompts, cancels,
+    /// configuration, an owner's own records) discharges nothing and is always welcome.
+    pub fn is_discharged_by(&self, body: &Body) -> bool {
+        let anytime = matches!(
+            body,
+            Body::PromptQueued(_)
+                | Body::TurnCancelled(_)
+                | Body::ConfigInForce(_)
+                | Body::HeaderChanged(_)
+                | Body::SessionCreated(_)
+                | Body::SessionResumed(_)
+                | Body::SessionClosed(_)
+                | Body::Own(_)
+        );
+        anytime
+            || match self {
+                Next::Idle => false,
+                Next::Await => matches!(
+                    body,
+                    Body::AssistantMessage(_)
+                        | Body::ToolReturned(_)
+                        | Body::ToolCall(_)
+                        | Body::InputResolved(_)
+                        | Body::StepEnd(_)
+                ),
+                Next::Commit(drafts) => drafts.first().is_some_and(|d| d.body == *body),
+                Next::Judge { point, subject } => match body {
+                    Body::DecisionRecorded(d) => d.point == *point && d.subject == *subject,
+                    Body::UserMessage(_) | Body::PromptBlocked(_) => {
+                        matches!(point, Point::PromptSubmit | Point::SessionStart)
+                    }
+                    Body::ContextMessage(_) => *point == Point::SessionStart,
+                    Body::SteeringMessage(_) => matches!(point, Point::Continuation | Point::PromptSubmit),
+                    Body::TurnEnd(_) => *point == Point::Continuation,
+                    _ => false,
+                },
+                Next::OpenStep { .. } => matches!(body, Body::StepStart(_)),
+                Next::Model { .. } => matches!(body, Body::ModelRequested(_) | Body::StepEnd(_)),
+                Next::Call { path, owes } => owes.is_discharged_by(path, body),
+            }
+    }
+}

@@ -1,0 +1,74 @@
+//! The session log's records: append-only, numbered from 0 without gaps, versioned by type.
+
+mod body;
+mod codec;
+
+pub use body::*;
+pub use codec::{DecodeError, decode, encode};
+
+use crate::{CallPath, Seq};
+use std::sync::Arc;
+
+/// One record. Frozen: it is shared by `Arc` from the moment it is made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Record {
+    /// Its position in the log.
+    pub seq: Seq,
+    /// When it was made: milliseconds since 1970 by the host's clock. For people; nothing is ordered by it.
+    pub time: u64,
+    /// What it is about.
+    pub at: At,
+    /// What it says.
+    pub body: Body,
+}
+
+/// What a record is about, where that applies.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct At {
+    /// The turn, from 1.
+    pub turn: Option<u64>,
+    /// The step, from 1.
+    pub step: Option<u32>,
+    /// The call.
+    pub call: Option<CallPath>,
+}
+
+impl At {
+    /// About the session.
+    pub fn session() -> At {
+        At::default()
+    }
+    /// About a turn.
+    pub fn turn(turn: u64) -> At {
+        At { turn: Some(turn), ..At::default() }
+    }
+    /// About a step.
+    pub fn step(turn: u64, step: u32) -> At {
+        At { turn: Some(turn), step: Some(step), call: None }
+    }
+    /// About a call.
+    pub fn call(turn: u64, step: u32, call: CallPath) -> At {
+        At { turn: Some(turn), step: Some(step), call: Some(call) }
+    }
+}
+
+/// A record before it has a number: what the law and the drivers make, and the ledger seals.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Draft {
+    /// What it is about.
+    pub at: At,
+    /// What it says.
+    pub body: Body,
+}
+
+impl Draft {
+    /// A record-to-be.
+    pub fn new(at: At, body: impl Into<Body>) -> Draft {
+        Draft { at, body: body.into() }
+    }
+
+    /// Gives it its place.
+    pub fn seal(self, seq: Seq, time: u64) -> Arc<Record> {
+        Arc::new(Record { seq, time, at: self.at, body: self.body })
+    }
+}

@@ -1,0 +1,135 @@
+//! `tools/pre-execute`: may this call run? Deny beats ask beats allow, whatever the order or the speed.
+
+use super::{Decided, Decision, Failure, Point, Seam};
+use crate::{
+    Execution, HandlerId, Reason,
+    plan::{Entry, Table},
+};
+use serde::{Deserialize, Serialize};
+
+/// The decision on a call, from least to most restrictive.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "decision", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Gate {
+    /// Nothing against it.
+    Allow,
+    /// A person must agree first.
+    Ask {
+        /// Why, shown to the person.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<Reason>,
+    },
+    /// It must not run.
+    Deny {
+        /// Why, shown to the model.
+        reason: Reason,
+    },
+}
+
+impl Gate {
+    /// Lets the call pass.
+    pub fn allow() -> Gate {
+        Gate::Allow
+    }
+    /// Asks a person.
+    pub fn ask(reason: impl Into<Reason>) -> Gate {
+        Gate::Ask { reason: Some(reason.into()) }
+    }
+    /// Denies the call.
+    pub fn deny(reason: impl Into<Reason>) -> Gate {
+        Gate::Deny { reason: reason.into() }
+    }
+    pub(super) fn word(&self) -> &'static str {
+        match self {
+            Gate::Allow => "allow",
+            Gate::Ask { .. } => "ask",
+            Gate::Deny { .. } => "deny",
+        }
+    }
+}
+
+/// What the decisions on a call come to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// It may go on to the guards.
+    Open,
+    /// A person must agree.
+    Ask {
+        /// Who asks.
+        by: Vec<HandlerId>,
+        /// Why, where it was said.
+        reasons: Vec<Reason>,
+    },
+    /// It is denied.
+    Closed {
+        /// By whom: the last one that stated a reason, else the last one that failed.
+        by: HandlerId,
+        /// Why.
+        reason: Reason,
+        /// The failure that the denial stands for, if no one denied on purpose.
+        failure: Option<Failure>,
+    },
+}
+
+/// The seam.
+#[derive(Debug)]
+pub struct PreExecute;
+
+impl Seam for PreExecute {
+    const POINT: Point = Point::PreExecute;
+    type Input = Execution;
+    type Decision = Gate;
+    type Folded = Verdict;
+
+    fn failed(_: &Failure) -> Gate {
+        Gate::deny("A policy check failed, so this call was not run.")
+    }
+    fn ends_chain(decision: &Gate) -> bool {
+        matches!(decision, Gate::Deny { .. })
+    }
+    fn fold(decided: &[Decided<Gate>]) -> Verdict {
+        let mut by = Vec::new();
+        let mut reasons = Vec::new();
+        let mut closed: Option<(&HandlerId, &Reason, Option<&Failure>)> = None;
+        for d in decided {
+            match &d.decision {
+                Gate::Allow => {}
+                Gate::Ask { reason } => {
+                    by.push(d.by.clone());
+                    reasons.extend(reason.clone());
+                }
+                Gate::Deny { reason } => {
+                    if d.failure.is_none() || closed.is_none_or(|(_, _, failure)| failure.is_some()) {
+                        closed = Some((&d.by, reason, d.failure.as_ref()));
+                    }
+                }
+            }
+        }
+        match closed {
+            Some((by, reason, failure)) => {
+                Verdict::Closed { by: by.clone(), reason: reason.clone(), failure: failure.cloned() }
+            }
+            None if !by.is_empty() => Verdict::Ask { by, reasons },
+            None => Verdict::Open,
+        }
+    }
+    fn tool(input: &Execution) -> Option<&str> {
+        Some(&input.tool.name)
+    }
+    fn record(decision: Gate) -> Decision {
+        Decision::PreExecute(decision)
+    }
+    fn recall(decision: &Decision) -> Option<Gate> {
+        match decision {
+            Decision::PreExecute(d) => Some(d.clone()),
+            _ => None,
+        }
+    }
+    fn entries(table: &Table) -> &Vec<Entry<Self>> {
+        &table.pre_execute
+    }
+    fn entries_mut(table: &mut Table) -> &mut Vec<Entry<Self>> {
+        &mut table.pre_execute
+    }
+}
