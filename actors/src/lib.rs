@@ -1,1 +1,32 @@
-//! Placeholder.
+//! What is alive: sessions, turns, the tool registry and the hook runners, as actix actors.
+//!
+//! Embedders use the facade crate, `portcullis`; this one holds what it is made of. The law in `portcullis-runtime` says
+//! what is owed next, the actors here carry it out, and hold nothing of their own that matters: a session is its log.
+//!
+//! One thread holds the actix system; each *arbiter* is a thread that holds whole sessions. All actors of a session live
+//! on one arbiter and share its [`Ledger`](ledger) by `Rc`; what crosses threads are frozen snapshots, handles and
+//! settle-once cells. Cancels and answers never go through a mailbox.
+//!
+//! It refuses to run where a panic cannot be contained (`panic = "abort"`), to open a live session twice, and to drop a
+//! message silently: a full queue is a typed error that hands the prompt back.
+
+mod contain;
+mod control;
+mod cx;
+mod events;
+mod handles;
+mod hooks;
+mod host;
+mod judge;
+mod ledger;
+mod pipeline;
+mod registry;
+mod runtime;
+mod session;
+mod turn;
+
+pub use control::{Answer, AnswerError, Ask};
+pub use events::{Event, Events};
+pub use handles::{Session, SubmitError, Turn, TurnCost};
+pub use host::OpenError;
+pub use runtime::{Config, Leftover, LiveCall, Runtime, SessionOptions, StartError};

@@ -85,6 +85,16 @@ impl CallPath {
         &self.0
     }
 
+    /// True for the call whose body started `other`.
+    pub(crate) fn is_parent_of(&self, other: &CallPath) -> bool {
+        other.0.split_last().is_some_and(|(_, parent)| *parent == *self.0)
+    }
+
+    /// True for a call that the body of `outer` started, or one within it.
+    pub(crate) fn is_within(&self, outer: &CallPath) -> bool {
+        self.0.len() > outer.0.len() && self.0.starts_with(&outer.0)
+    }
+
     /// True for a call of the model, false for one that a body started.
     pub fn is_top(&self) -> bool {
         self.0.len() == 1

@@ -239,7 +239,9 @@ impl Outcome {
             Ended::ApprovalExpired => {
                 "Nobody answered the question for approval in time; the call did not run.".into()
             }
-            Ended::HandlerFailure { point: Some(_), .. } => "A policy check failed, so this call was not run.".into(),
+            Ended::HandlerFailure { point: Some(_), .. } => {
+                "A policy check failed, so this call was not run.".into()
+            }
             Ended::HandlerFailure { point: None, .. } => "The tool failed while it ran.".into(),
             Ended::Timeout { limit_ms } => {
                 format!("The tool did not finish within its limit of {limit_ms} ms and was stopped.").into()

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use portcullis_runtime::frozen::{Frozen, Json, Refused, Why, exact, exact_option};
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, DeserializeSeed, Deserializer, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
 
 fn decode<T: DeserializeOwned>(text: &str) -> Result<T, Refused> {
@@ -107,7 +107,7 @@ fn integers_are_exact_or_refused() {
     assert_eq!(decode::<i128>("-170141183460469231731687303715884105728").unwrap(), i128::MIN);
     assert_eq!(decode::<u128>("340282366920938463463374607431768211455").unwrap(), u128::MAX);
     assert_eq!(decode::<i64>("9007199254740993.0").unwrap(), 9_007_199_254_740_993);
-    assert_eq!(decode::<(i8, u8, u8)>("[-0,1.0,2e1]").unwrap(), (0, 1, 20));
+    assert_eq!(decode::<(i8, u8, u8, u128)>("[-0,1.0,2e1,-0]").unwrap(), (0, 1, 20, 0));
     for text in
         ["18446744073709551616", "-1", "340282366920938463463374607431768211456", "0.1", "1e30", "1e300"]
     {
@@ -293,6 +293,63 @@ fn the_deepest_value_decodes() {
     let objects = format!("{}1{}", "{\"a\":".repeat(512), "}".repeat(512));
     let flat: Flat = decode(&objects).unwrap();
     assert_eq!(flat.rest["a"].root().text(), &objects[5..objects.len() - 1]);
+}
+
+/// A deserializer of another crate may have no limit of its own.
+#[test]
+fn a_bottomless_deserializer_is_refused() {
+    struct Endless;
+
+    impl<'de> Deserializer<'de> for Endless {
+        type Error = serde::de::value::Error;
+
+        fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Self::Error> {
+            visitor.visit_seq(self)
+        }
+
+        fn deserialize_newtype_struct<V: Visitor<'de>>(
+            self,
+            _name: &'static str,
+            visitor: V,
+        ) -> Result<V::Value, Self::Error> {
+            visitor.visit_newtype_struct(self)
+        }
+
+        serde::forward_to_deserialize_any! {
+            bool i8 i16 i32 i64 u8 u16 u32 u64 f32 f64 char str string bytes byte_buf option unit unit_struct
+            seq tuple tuple_struct map struct enum identifier ignored_any
+        }
+    }
+
+    impl<'de> SeqAccess<'de> for Endless {
+        type Error = serde::de::value::Error;
+
+        fn next_element_seed<T: DeserializeSeed<'de>>(
+            &mut self,
+            seed: T,
+        ) -> Result<Option<T::Value>, Self::Error> {
+            seed.deserialize(Endless).map(Some)
+        }
+    }
+
+    let error = Json::deserialize(Endless).unwrap_err();
+    assert_eq!(error.to_string(), "nested deeper than 512 levels");
+}
+
+// C-ID-2: a value for a schema check is built from our view.
+#[test]
+fn a_schema_check_sees_integers_as_integers() {
+    let huge = format!("-{}", "9".repeat(400));
+    let text = format!("[18446744073709551615,-9223372036854775808,-0,1.0,1e3,18446744073709551616,{huge}]");
+    let value = Frozen::parse(text).unwrap().root().to_schema_value();
+    assert_eq!(value[0].as_u64(), Some(u64::MAX));
+    assert_eq!(value[1].as_i64(), Some(i64::MIN));
+    assert_eq!(value[2].as_i64(), Some(0));
+    assert!(value[3].is_f64() && value[4].as_f64() == Some(1000.0));
+    assert_eq!(value[5].as_f64(), Some(18_446_744_073_709_551_616.0));
+    assert_eq!(value[6].as_f64(), Some(f64::MIN));
+    let value = Frozen::parse(r#"{"z":"\u0061","10":[true,null],"a":{}}"#).unwrap().root().to_schema_value();
+    assert_eq!(value.to_string(), r#"{"z":"a","10":[true,null],"a":{}}"#);
 }
 
 #[derive(Debug, PartialEq, Deserialize, Serialize)]

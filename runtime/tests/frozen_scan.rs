@@ -86,6 +86,22 @@ fn what_is_not_json_is_refused_at_its_place() {
     }
 }
 
+// C-ID-2: every control character below U+0020, and none above.
+#[test]
+fn control_characters_in_strings_are_escaped() {
+    for code in 0..0x20u8 {
+        let refused = refused(&format!("[\"a{}\"]", char::from(code)));
+        assert_eq!((at(&refused), refused.why.code()), (("$[0]", 3), "json_syntax"), "{code}");
+        let escaped = Frozen::parse(format!("\"\\u{code:04x}\"")).unwrap();
+        assert_eq!(escaped.root().as_str().as_deref(), Some(char::from(code).to_string().as_str()));
+        let printed = Frozen::parse(escaped.compact()).unwrap();
+        assert_eq!(printed.root().as_str(), escaped.root().as_str());
+    }
+    for fine in ["\"\u{20}\"", "\"\u{7f}\"", "\"\u{80}\"", "\"\u{2028}\""] {
+        assert_eq!(Frozen::parse(fine).unwrap().compact(), fine);
+    }
+}
+
 // C-ID-2: duplicate keys, compared after unescaping.
 #[test]
 fn duplicate_keys_are_refused() {

@@ -1,7 +1,7 @@
 //! Child processes for shell hooks and the Bash tool: started cheaply, bounded in time and output, and ended
 //! with everything they started.
 //!
-//! One call does it all: [`run`] takes a [`Spawn`] (what to start, and within which limits) and a cancel future,
+//! One call does it all: [`run`](fn@run) takes a [`Spawn`] (what to start, and within which limits) and a cancel future,
 //! and answers with [`Finished`] (how it ended, and what it printed).
 //!
 //! ```

@@ -23,6 +23,8 @@ const KILL_ROUNDS: u32 = 50;
 const REAP: Duration = Duration::from_secs(5);
 /// After the end of everything found, a pipe still open belongs to somebody out of reach.
 const LAST_BYTES: Duration = Duration::from_millis(100);
+/// Steps allowed for emptying the pipes of a child that is done, at the moment of its deadline.
+const IN_TIME_STEPS: usize = 160;
 
 /// Starts `spec` and waits until it and its pipes are done with, it has passed its deadline, or `cancel` completes.
 ///
@@ -121,7 +123,11 @@ impl<'a> Running<'a> {
     /// A thread that was held up may see the deadline and the end at the same moment. Who is done by then is not
     /// blamed for our delay.
     async fn finished_in_time(&mut self) -> bool {
-        while self.leader.has_exited() && !self.pump.is_eof() {
+        // More than any pipe holds: a holder who floods cannot keep us here.
+        for _ in 0..IN_TIME_STEPS {
+            if self.pump.is_eof() || !self.leader.has_exited() {
+                break;
+            }
             tokio::select! {
                 biased;
                 _ = tokio::task::unconstrained(self.pump.step()) => {}

@@ -43,7 +43,7 @@ pub enum Leftover {
 
 pub(crate) type ChunkSink = Arc<dyn Fn(Stream, &[u8]) + Send + Sync>;
 
-/// The description of one child process. Built once, run once by [`run`](crate::run).
+/// The description of one child process. Built once, run once by [`run`](fn@crate::run).
 ///
 /// Defaults: environment and working directory of this process, stdin empty (`/dev/null`), 1 MiB kept of each output,
 /// no deadline, 1.5 s between TERM and KILL, [`HeldPipe::Silence`] of 500 ms, [`Leftover::Leave`], and the permits

@@ -279,4 +279,20 @@ mod tests {
         assert_eq!(std::os::unix::process::ExitStatusExt::signal(&child.wait()?), Some(9));
         Ok(())
     }
+
+    #[test]
+    fn a_dead_member_that_is_our_child_is_reaped_and_a_living_one_is_waited_for() -> std::io::Result<()> {
+        let mut child = std::process::Command::new("sleep").arg("100").spawn()?;
+        let Some(seen) = Entry::read(child.id()) else { panic!("the child is in the table") };
+        let mut tree = Tree::new(1);
+        tree.known.insert(seen.pid, seen.start);
+        assert!(!tree.release() && tree.any_alive());
+        child.kill()?;
+        while !tree.release() {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        assert_eq!(Entry::read(seen.pid).filter(|now| now.start == seen.start), None);
+        assert!(child.wait().is_err(), "its status was taken");
+        Ok(())
+    }
 }

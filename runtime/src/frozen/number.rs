@@ -26,7 +26,7 @@ pub(super) fn unsigned(literal: &str) -> Option<u128> {
 fn plain(literal: &str) -> Option<Cow<'_, str>> {
     const MAX_DIGITS: usize = 39;
     if is_integer_literal(literal) {
-        return Some(if literal == "-0" { "0".into() } else { literal.into() });
+        return Some(literal.into());
     }
     let (sign, rest) = literal.split_at(usize::from(literal.starts_with('-')));
     let (mantissa, exponent) = rest.split_once(['e', 'E']).unwrap_or((rest, "0"));

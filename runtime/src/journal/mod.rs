@@ -2,6 +2,8 @@
 //! and subscribers all wait on. Stores live in bridges; [`MemoryJournal`] is here because every rule is tested on it.
 
 mod commits;
+#[cfg(feature = "conformance")]
+pub mod conformance;
 mod memory;
 
 pub use commits::{Commits, Subscription, Ticket};

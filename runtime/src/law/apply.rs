@@ -1,10 +1,11 @@
-//! Applying a record: the rules of where it may stand, and what it changes.
+//! Applying a record: the rules of where it may stand. What it changes is in `change`.
 
-use super::{Body as CallBody, Call, Invalid, LastStep, Queued, Request, State, Step, Turn};
+use super::{Body as CallBody, Call, Invalid, Queued, Request, State, Step};
 use crate::{
-    AssistantBlock, Body, CallPath, EndReason, Message, QueueKind, Record, Seq, StartSource, Subject,
+    Arguments, At, Body, CallPath, Draft, EndReason, Ended, Finish, Point, QueueKind, Record, Resolution,
+    Seam, Seq, Source, Subject, TurnContinuation, Verdict,
 };
-use std::{collections::HashMap, sync::Arc};
+use std::sync::Arc;
 
 type Checked = Result<(), &'static str>;
 
@@ -51,7 +52,11 @@ impl State {
                 | Body::Own(_)
         );
         if anywhere {
-            return Ok(());
+            let open = self.open_turn();
+            return need(
+                matches!(record.body, Body::Own(_)) || record.at.turn.is_none_or(|turn| Some(turn) == open),
+                "it names another turn than the open one",
+            );
         }
         let Some(turn) = &self.turn else {
             return need(matches!(record.body, Body::TurnStart(_)), "no turn is open");
@@ -71,13 +76,38 @@ impl State {
                 | Body::ToolReturned(_)
                 | Body::ToolResult(_)
         );
+        let named = record.at.step;
         match &turn.step {
-            None => need(!in_step, "no step is open"),
-            Some(step) => need(
-                record.at.step == Some(step.number) || !in_step,
-                "it names another step than the open one",
-            ),
+            None => {
+                need(!in_step, "no step is open")?;
+                let fits = named.is_none_or(|n| n == turn.steps) || matches!(record.body, Body::StepStart(_));
+                need(fits, "it names another step than the last one")?;
+            }
+            Some(step) => {
+                let fits = named.map_or(!in_step, |n| n == step.number);
+                need(fits, "it names another step than the open one")?;
+            }
         }
+        let may_name_a_call = matches!(
+            record.body,
+            Body::ToolCall(_)
+                | Body::ToolRewrite(_)
+                | Body::DecisionRecorded(_)
+                | Body::InputRequested(_)
+                | Body::InputResolved(_)
+                | Body::ToolDispatched(_)
+                | Body::ToolReturned(_)
+                | Body::ToolResult(_)
+                | Body::ContextMessage(_)
+                | Body::SubagentStarted(_)
+                | Body::SubagentEnded(_)
+        );
+        need(record.at.call.is_none() || may_name_a_call, "it is about no call")?;
+        // C-TURN-2: context stands right behind the message that it came with.
+        need(
+            turn.owed.is_empty() || matches!(record.body, Body::ContextMessage(_) | Body::TurnCancelled(_)),
+            "context that a message came with is not there yet",
+        )
     }
 
     /// The rules of each type.
@@ -88,13 +118,16 @@ impl State {
             Body::SessionCreated(_)
             | Body::SessionResumed(_)
             | Body::ConfigInForce(_)
-            | Body::PromptQueued(_)
             | Body::Own(_)
-            | Body::HeaderChanged(_)
             | Body::SubagentStarted(_)
             | Body::SubagentEnded(_)
             | Body::CompactionStarted(_)
             | Body::CompactionEnded(_) => Ok(()),
+            Body::PromptQueued(q) => need(!q.content.is_empty(), "a message says something"),
+            Body::HeaderChanged(_) => need(
+                step.is_none_or(|s| matches!(s.request, Request::Owed { .. })),
+                "the step's request is out already",
+            ),
             Body::SessionClosed(_) => need(turn.is_none(), "a turn is open"),
             Body::TurnStart(start) => {
                 need(record.at.turn == Some(self.turns + 1), "turn numbers follow each other")?;
@@ -104,32 +137,50 @@ impl State {
                 )?;
                 let opens =
                     start.takes.iter().any(|seq| self.queue.get(seq).is_some_and(|q| q.kind.opens_turn()));
-                need(opens, "nothing that it takes opens a turn")
+                need(opens, "nothing that it takes opens a turn")?;
+                let ordered = start.takes.windows(2).all(|pair| pair[0] < pair[1]);
+                need(ordered, "what it takes stands in the order in which it was queued, each once")
             }
             Body::UserMessage(m) => self.settles_prompt(m.from, false),
             Body::PromptBlocked(m) => self.settles_prompt(m.from, true),
             Body::ContextMessage(m) => {
                 need(!m.content.is_empty(), "a message says something")?;
-                if let Some(from) = m.from {
-                    let next = turn.and_then(|t| t.takes.get(t.settled));
-                    let fits = next.is_some_and(|(seq, q)| *seq == from && !q.kind.opens_turn());
-                    need(fits, "it is not the next queued thing of the batch")?;
-                }
                 need(
                     step.is_none_or(Step::answered),
                     "context may not stand between a step's calls and its last result",
-                )
+                )?;
+                if let Some(from) = m.from {
+                    let turn = turn.ok_or("no turn is open")?;
+                    let next = turn.takes.get(turn.settled);
+                    let fits = next.is_some_and(|(seq, q)| *seq == from && !q.kind.opens_turn());
+                    need(fits && turn.owed.is_empty(), "it is not the next queued thing of the batch")
+                } else {
+                    let earned = self.earned_context();
+                    let fits = earned.is_some_and(|d| d.at == record.at && d.body == record.body);
+                    need(fits, "no decision came with this context, or not here")
+                }
             }
             Body::SteeringMessage(m) => {
                 need(!m.content.is_empty(), "a message says something")?;
-                need(
-                    turn.is_some_and(|t| t.step.is_none() && t.steps > 0),
-                    "steering stands between two steps",
-                )?;
-                need(
-                    m.from.is_none_or(|seq| self.queue.contains_key(&seq)),
-                    "it comes from nothing that was queued",
-                )
+                let turn = turn.ok_or("no turn is open")?;
+                need(turn.step.is_none() && turn.steps > 0, "steering stands between two steps")?;
+                need(turn.goes_on(), "the turn is over")?;
+                match m.from {
+                    Some(seq) => need(
+                        self.queue.get(&seq).is_some_and(|q| q.kind == QueueKind::Steering),
+                        "it comes from nothing that was queued as steering",
+                    ),
+                    None => {
+                        need(!turn.owes_step(), "the next step is owed anyway")?;
+                        let asked = self.decided::<TurnContinuation>(&Subject::Step(turn.steps));
+                        need(!TurnContinuation::fold(&asked).is_empty(), "nobody asked for another step")?;
+                        need(
+                            turn.forced_in_a_row < self.limits.continuations_in_a_row
+                                && turn.forced < self.limits.continuations_per_turn,
+                            "the turn was forced on too often",
+                        )
+                    }
+                }
             }
             Body::StepStart(_) => {
                 let turn = turn.ok_or("no turn is open")?;
@@ -137,18 +188,21 @@ impl State {
                 need(record.at.step == Some(turn.steps + 1), "step numbers follow each other")?;
                 need(turn.settled == turn.takes.len(), "a prompt of the batch is not judged yet")?;
                 need(turn.allowed, "no prompt of the batch passed")?;
-                need(turn.cancelled.is_none(), "the turn is cancelled")
+                need(turn.goes_on(), "the turn is over")?;
+                need(turn.steps == 0 || turn.owes_step(), "nothing asks for another step")
             }
             Body::StepEnd(_) => {
-                let step = step.ok_or("no step is open")?;
+                let (turn, step) = turn.zip(step).ok_or("no step is open")?;
                 need(step.answered(), "a call of the step has no result")?;
                 need(
                     !step.calls.values().any(|c| matches!(c.body, CallBody::Running { .. })),
                     "a body still runs",
-                )
+                )?;
+                need(self.end_step(turn).len() == 1, "context that the step's calls earned is not there yet")
             }
             Body::ModelRequested(m) => {
                 let step = step.ok_or("no step is open")?;
+                need(turn.is_some_and(|t| t.cancelled.is_none()), "the turn is cancelled")?;
                 need(step.request == Request::Owed { attempt: m.attempt }, "this request is not owed")?;
                 need(self.header.is_some(), "no request header is in force")
             }
@@ -156,57 +210,99 @@ impl State {
                 let step = step.ok_or("no step is open")?;
                 need(matches!(step.request, Request::InFlight { .. }), "no request is under way")
             }
-            Body::ToolRewrite(_) => self.call_at(record, |c| {
+            Body::ToolRewrite(_) => match self.call_at(record, |c| {
                 need(c.sealed.is_none(), "the call is sealed already")?;
                 need(c.rewrite.is_none(), "the call is rewritten already")
-            }),
+            }) {
+                Err(UNKNOWN_CALL) => self.nested_parent(record.at.call.as_ref()),
+                other => other.and_then(|()| self.sealed_before(record.at.call.as_ref())),
+            },
             Body::ToolCall(call) => match self.call_at(record, |c| {
                 need(c.sealed.is_none(), "the call is sealed already")?;
-                need(c.name == call.name && c.id == call.id, "it is not the call that the model made")
+                let nested = record.at.call.as_ref().is_some_and(|path| !path.is_top());
+                need(
+                    nested || c.name == call.name && c.id == call.id,
+                    "it is not the call that the model made",
+                )?;
+                match (&c.rewrite, &call.arguments) {
+                    (Some(rewrite), Arguments::Sealed { text }) => {
+                        need(rewrite.effective == *text, "its arguments are not those of its rewrite")
+                    }
+                    _ => Ok(()),
+                }
             }) {
                 // A nested call is announced by its own record: its parent's body started it.
                 Err(UNKNOWN_CALL) => self.nested_parent(record.at.call.as_ref()),
-                other => other,
+                other => other.and_then(|()| self.sealed_before(record.at.call.as_ref())),
             },
             Body::DecisionRecorded(d) => self.decides(d, record),
-            Body::InputRequested(_) => self.call_at(record, |c| {
-                need(c.sealed.is_some() && !c.decided(), "the call is not at its gate")?;
-                need(c.asked.is_none(), "a call asks once")
-            }),
+            Body::InputRequested(_) => {
+                let path = record.at.call.as_ref().ok_or("it names no call")?;
+                need(turn.is_some_and(|t| t.cancelled.is_none()), "the turn is cancelled")?;
+                self.call_at(record, |c| {
+                    need(c.accepted() && !c.decided(), "the call is not at its gate")?;
+                    need(c.asked.is_none(), "a call asks once")
+                })?;
+                need(
+                    self.recorded(Point::Guard, &Subject::Call(path.clone())).is_empty(),
+                    "the gate is passed",
+                )?;
+                need(matches!(self.gate(path), Verdict::Ask { .. }), "nobody asks")
+            }
             Body::InputResolved(r) => self.call_at(record, |c| {
                 let asked = c.asked.as_ref().ok_or("nothing was asked")?;
                 need(asked.request == r.request, "it answers another question")?;
-                need(c.answered.is_none(), "the question is settled already")
+                need(c.answered.is_none() && !c.result, "the question is settled already")
             }),
-            Body::ToolDispatched(d) => self.call_at(record, |c| {
-                need(c.sealed.is_some(), "the call is not sealed")?;
-                need(c.asked.is_none() || c.answered.is_some(), "a person has not answered yet")?;
-                need(!c.result, "the call has its result")?;
-                match c.body {
-                    CallBody::NotStarted => need(d.attempt == 1, "the first attempt is number 1"),
-                    CallBody::Orphaned { attempt } => {
-                        need(d.attempt == attempt + 1, "attempts follow each other")
-                    }
-                    CallBody::Running { .. } => Err("its body runs already"),
-                    CallBody::Returned => Err("its body has returned"),
-                }
-            }),
+            Body::ToolDispatched(d) => {
+                let path = record.at.call.as_ref().ok_or("it names no call")?;
+                need(turn.is_some_and(|t| t.cancelled.is_none()), "the turn is cancelled")?;
+                self.call_at(record, |c| {
+                    need(c.accepted(), "the call is not sealed, or its arguments were refused")?;
+                    need(!c.result, "the call has its result")?;
+                    match c.body {
+                        CallBody::NotStarted => need(d.attempt == 1, "the first attempt is number 1"),
+                        CallBody::Orphaned { attempt } => {
+                            let again = c.sealed.as_ref().is_some_and(|sealed| sealed.idempotent);
+                            need(again, "a body that is not idempotent runs once")?;
+                            need(d.attempt == attempt + 1, "attempts follow each other")
+                        }
+                        CallBody::Running { .. } => Err("its body runs already"),
+                        CallBody::Returned => Err("its body has returned"),
+                    }?;
+                    need(c.asked.is_none() || c.answered.is_some(), "a person has not answered yet")?;
+                    let asks = matches!(self.gate(path), Verdict::Ask { .. });
+                    need(!asks || c.answered.is_some(), "a person must agree first")
+                })?;
+                need(self.outcome(path, Some(Point::Guard)).is_none(), "the call is denied")?;
+                self.may_overtake(path)
+            }
             Body::ToolReturned(r) => self.call_at(record, |c| match c.body {
                 CallBody::Running { attempt } | CallBody::Orphaned { attempt } => {
                     need(r.attempt == attempt, "it is another attempt's")
                 }
                 _ => Err("no body runs"),
             }),
-            Body::ToolResult(_) => self
-                .call_at(record, |c| {
+            Body::ToolResult(r) => {
+                let path = record.at.call.as_ref().ok_or("it names no call")?;
+                self.call_at(record, |c| {
                     need(c.sealed.is_some(), "the call is not sealed")?;
                     need(!c.result, "a call has one result")?;
                     need(
                         !matches!(c.body, CallBody::Running { .. } | CallBody::Orphaned { .. }),
                         "its body has not returned",
-                    )
-                })
-                .and_then(|()| self.in_model_order(record.at.call.as_ref())),
+                    )?;
+                    need(c.asked.is_none() || c.answered.is_some(), "its question is not settled")
+                })?;
+                match self.outcome(path, Some(Point::PostExecute)) {
+                    Some(outcome) => need(outcome.ended == r.outcome, "the call ended otherwise")?,
+                    None => need(
+                        matches!(r.outcome, Ended::CancelledBeforeDispatch { .. }),
+                        "the call has not ended",
+                    )?,
+                }
+                self.in_model_order(path)
+            }
             Body::TurnCancelled(_) => {
                 need(turn.is_some_and(|t| t.cancelled.is_none()), "the first cause stays")
             }
@@ -218,6 +314,21 @@ impl State {
                     "it drops what was never queued",
                 )?;
                 let judged = turn.settled == turn.takes.len();
+                let finish = turn.last.as_ref().and_then(|last| last.finish.as_ref());
+                let fits = match &end.reason {
+                    EndReason::Completed => turn.steps > 0 && !turn.owes_step() && turn.cancelled.is_none(),
+                    EndReason::Rejected { .. } => turn.steps == 0 && !turn.allowed,
+                    EndReason::Aborted { by, reason } => {
+                        turn.cancelled.as_ref().is_some_and(|c| c.by == *by && c.cause == *reason)
+                    }
+                    EndReason::Halted { by, reason } => {
+                        turn.halt.as_ref().is_some_and(|(who, why)| who == by && why == reason)
+                    }
+                    EndReason::MaxTokens => finish == Some(&Finish::MaxTokens),
+                    EndReason::ContinuationCap { .. } => turn.steps > 0 && !turn.owes_step(),
+                    EndReason::Error { .. } | EndReason::Interrupted | EndReason::Unknown => true,
+                };
+                need(fits, "that is not how the turn ended")?;
                 let early = matches!(
                     end.reason,
                     EndReason::Aborted { .. } | EndReason::Error { .. } | EndReason::Interrupted
@@ -229,6 +340,7 @@ impl State {
 
     fn settles_prompt(&self, from: Seq, blocked: bool) -> Checked {
         let turn = self.turn.as_deref().ok_or("no turn is open")?;
+        need(turn.cancelled.is_none(), "the turn is cancelled")?;
         match turn.takes.get(turn.settled) {
             Some((seq, q)) => {
                 need(*seq == from && q.kind.opens_turn(), "it is not the next prompt of the batch")
@@ -245,16 +357,73 @@ impl State {
 
     fn decides(&self, d: &crate::DecisionRecorded, record: &Record) -> Checked {
         need(self.decision_of(d.point, &d.subject, &d.id).is_none(), "this handler has decided already")?;
-        match &d.subject {
-            Subject::Call(path) => {
+        need(d.decision.fits(d.point), "its point decides otherwise")?;
+        let turn = self.turn.as_deref().ok_or("no turn is open")?;
+        let batch = turn.steps == 0 && turn.step.is_none();
+        match (&d.subject, d.point) {
+            (Subject::Call(path), Point::Rewrite | Point::PreExecute | Point::Guard | Point::PostExecute) => {
                 need(record.at.call.as_ref() == Some(path), "the envelope names another call")?;
-                self.call_at(record, |c| need(!c.result, "the call has its result"))
+                self.decides_call(d.point, path, record)
             }
-            Subject::Prompt(seq) => need(self.queued(*seq).is_some(), "it is about nothing that was queued"),
-            Subject::Session(seq) => {
-                need(self.start.is_some_and(|(start, _)| start == *seq), "that start is closed already")
+            (Subject::Prompt(seq), Point::PromptSubmit) => {
+                let next = match turn.takes.get(turn.settled) {
+                    Some((next, q)) => next == seq && q.kind.opens_turn() && q.source == Source::User,
+                    None => {
+                        let steering = |q: &Queued| q.kind == QueueKind::Steering && q.source == Source::User;
+                        turn.step.is_none() && turn.steps > 0 && self.queue.get(seq).is_some_and(steering)
+                    }
+                };
+                need(next, "it is about no prompt that is to be judged now")
             }
-            Subject::Step(n) => need(self.step_number() == *n, "it is about another step"),
+            (Subject::Session(seq), Point::SessionStart) => {
+                let open = batch && turn.settled == 0;
+                need(open && self.start.is_some_and(|(s, _)| s == *seq), "that start is closed already")
+            }
+            (Subject::Step(n), Point::Continuation) => {
+                let asked = turn.step.is_none() && turn.steps > 0 && !turn.owes_step();
+                need(asked && turn.steps == *n, "that step's end is not to be judged now")
+            }
+            _ => Err("its point has other subjects"),
+        }
+    }
+
+    /// C-PIPE-1: rewriters before the identity, the gate before a person, guards before the body, reviews after all.
+    fn decides_call(&self, point: Point, path: &CallPath, record: &Record) -> Checked {
+        let subject = Subject::Call(path.clone());
+        let later = |point| !self.recorded(point, &subject).is_empty();
+        let checked = self.call_at(record, |c| {
+            need(!c.result, "the call has its result")?;
+            match point {
+                Point::Rewrite => {
+                    need(c.sealed.is_none() && c.rewrite.is_none(), "the call is sealed already")
+                }
+                Point::PostExecute => Ok(()),
+                _ => {
+                    need(c.accepted(), "the call is not sealed, or its arguments were refused")?;
+                    need(!c.decided() && !later(Point::PostExecute), "the call is decided already")?;
+                    if point == Point::PreExecute {
+                        need(c.asked.is_none() && !later(Point::Guard), "the gate is passed")
+                    } else {
+                        match self.gate(path) {
+                            Verdict::Open => Ok(()),
+                            Verdict::Ask { .. } => need(
+                                c.answered.as_ref().is_some_and(|a| a.resolution == Resolution::Allowed),
+                                "a person must agree first",
+                            ),
+                            Verdict::Closed { .. } => Err("the gate is closed"),
+                        }
+                    }
+                }
+            }
+        });
+        match (checked, point) {
+            // A nested call's rewriters run before its `tool/call` announces it.
+            (Err(UNKNOWN_CALL), Point::Rewrite) => self.nested_parent(Some(path)),
+            (Ok(()), Point::Rewrite) => self.sealed_before(Some(path)),
+            (Ok(()), Point::PostExecute) => {
+                need(self.outcome(path, Some(Point::Guard)).is_some(), "the call has not ended")
+            }
+            (other, _) => other,
         }
     }
 
@@ -272,306 +441,56 @@ impl State {
         need(parent.is_some_and(|c| matches!(c.body, CallBody::Running { .. })), UNKNOWN_CALL)
     }
 
-    /// C-TURN-5: results stand in the model's order; nested ones as they come.
-    fn in_model_order(&self, path: Option<&CallPath>) -> Checked {
+    /// C-TURN-5: the calls of a step enter the pipeline in the model's order.
+    fn sealed_before(&self, path: Option<&CallPath>) -> Checked {
         let step = self.turn.as_deref().and_then(|t| t.step.as_ref()).ok_or("no step is open")?;
         let path = path.ok_or("it names no call")?;
-        let earlier = step.calls.iter().take_while(|(p, _)| *p < path);
-        let owed = earlier.filter(|(p, _)| p.is_top() && path.is_top()).any(|(_, c)| !c.result);
-        need(!owed, "an earlier call of the step has no result yet")
+        let mut earlier = step.calls.iter().take_while(|(p, _)| *p < path).filter(|(p, _)| p.is_top());
+        need(
+            !path.is_top() || earlier.all(|(_, c)| c.sealed.is_some()),
+            "an earlier call of the step is not sealed yet",
+        )
     }
 
-    fn change(&mut self, record: &Record) {
-        match &record.body {
-            Body::SessionCreated(created) => {
-                self.created = Some(Arc::new(created.clone()));
-                self.start = Some((record.seq, StartSource::Startup));
-            }
-            Body::SessionResumed(_) => {
-                self.closed = false;
-                self.start = Some((record.seq, StartSource::Resume));
-                self.orphan();
-            }
-            Body::SessionClosed(_) => self.closed = true,
-            Body::ConfigInForce(config) => {
-                self.config = Some(config.digest.clone());
-                self.limits = config.limits;
-            }
-            Body::PromptQueued(q) => {
-                let queued = Queued { kind: q.kind, content: q.content.clone(), source: q.source.clone() };
-                self.queue.insert(record.seq, queued);
-            }
-            Body::TurnStart(start) => {
-                let takes =
-                    start.takes.iter().filter_map(|seq| Some((*seq, self.queue.remove(seq)?))).collect();
-                self.turns += 1;
-                self.turn = Some(Box::new(Turn::new(self.turns, takes)));
-            }
-            Body::HeaderChanged(header) => self.header = Some(header.0.clone()),
-            Body::TurnEnd(end) => {
-                for seq in &end.dropped {
-                    self.queue.remove(seq);
-                }
-                self.turn = None;
-            }
-            Body::Own(_) | Body::SubagentStarted(_) | Body::SubagentEnded(_) | Body::CompactionStarted(_) => {
-            }
-            // The range becomes a summary when compaction lands with the seam that asks for it.
-            Body::CompactionEnded(_) => {}
-            _ => self.change_turn(record),
-        }
+    /// C-TURN-5: an exclusive call starts when every earlier call has its result; one that is safe to overlap may
+    /// overtake only others that are.
+    fn may_overtake(&self, path: &CallPath) -> Checked {
+        let step = self.turn.as_deref().and_then(|t| t.step.as_ref()).ok_or("no step is open")?;
+        let safe = |c: &Call| c.sealed.as_ref().is_some_and(|sealed| sealed.concurrency_safe);
+        let this = step.calls.get(path).is_some_and(safe);
+        let mut open =
+            step.calls.iter().take_while(|(p, _)| *p < path).filter(|(p, c)| p.is_top() && !c.result);
+        need(
+            !path.is_top() || open.all(|(_, c)| this && safe(c)),
+            "an earlier call of the step is not done, and the two may not overlap",
+        )
     }
 
-    fn change_turn(&mut self, record: &Record) {
-        let Some(turn) = self.turn.as_deref_mut() else { return };
-        let tail = &mut self.tail;
-        match &record.body {
-            Body::UserMessage(m) => {
-                tail.push(Message::User { content: m.content.clone(), source: m.source.clone() });
-                turn.settled += 1;
-                turn.allowed = true;
-                turn.prompt = Some(m.from);
-                self.start = None;
-            }
-            Body::PromptBlocked(m) => {
-                if self.queue.remove(&m.from).is_none() {
-                    turn.settled += 1;
-                }
-                turn.veto = Some(m.reason.clone());
-                self.start = None;
-            }
-            Body::ContextMessage(m) => {
-                tail.push(Message::Context { content: m.content.clone(), source: m.source.clone() });
-                match m.from {
-                    Some(_) => turn.settled += 1,
-                    // Context before the first prompt is settled is that of the session's start.
-                    None if turn.settled == 0 => self.start = None,
-                    None => {}
-                }
-            }
-            Body::SteeringMessage(m) => {
-                tail.push(Message::Steering { content: m.content.clone(), source: m.source.clone() });
-                turn.steered = true;
-                match m.from {
-                    Some(seq) => {
-                        self.queue.remove(&seq);
-                        turn.prompt = Some(seq);
-                    }
-                    None => {
-                        turn.forced += 1;
-                        turn.forced_in_a_row += 1;
-                    }
-                }
-            }
-            Body::StepStart(_) => {
-                turn.steps += 1;
-                turn.steered = false;
-                turn.last = None;
-                turn.decisions.retain(|(_, subject), _| !matches!(subject, Subject::Call(_)));
-                turn.step = Some(Step::new(turn.steps));
-                self.start = None;
-            }
-            Body::StepEnd(_) => {
-                if let Some(step) = turn.step.take() {
-                    turn.last = Some(LastStep::of(&step));
-                }
-                self.sealed = self.sealed.with(tail);
-                tail.clear();
-            }
-            Body::TurnCancelled(c) => turn.cancelled = Some(c.clone()),
-            Body::DecisionRecorded(d) => {
-                if let Some(reason) = &d.halt
-                    && turn.halt.is_none()
-                    && !matches!(d.subject, Subject::Session(_))
-                {
-                    turn.halt = Some((d.id.clone(), reason.clone()));
-                }
-                let key = (d.point, d.subject.clone());
-                turn.decisions.entry(key).or_default().push(Arc::new(d.clone()));
-            }
-            _ => turn.change_step(record, tail),
-        }
+    /// C-TURN-5: results stand in the model's order; nested ones as they come, but before their parent's.
+    fn in_model_order(&self, path: &CallPath) -> Checked {
+        let step = self.turn.as_deref().and_then(|t| t.step.as_ref()).ok_or("no step is open")?;
+        let mut earlier = step.calls.iter().take_while(|(p, _)| *p < path).filter(|(p, _)| p.is_top());
+        need(
+            !path.is_top() || earlier.all(|(_, c)| c.result),
+            "an earlier call of the step has no result yet",
+        )?;
+        let mut nested = step.calls.iter().filter(|(p, _)| p.is_within(path));
+        need(nested.all(|(_, c)| c.result), "a call that its body started has no result yet")
     }
 
-    /// `session/resumed`: whatever was in flight when the process went will not come back.
-    fn orphan(&mut self) {
-        let Some(step) = self.turn.as_deref_mut().and_then(|t| t.step.as_mut()) else { return };
-        if let Request::InFlight { attempt } = step.request {
-            step.request = Request::Owed { attempt: attempt + 1 };
+    /// The context message that the log owes at this very place, if any.
+    fn earned_context(&self) -> Option<Draft> {
+        let turn = self.turn.as_deref()?;
+        if let Some(owed) = turn.owed.first() {
+            return Some(owed.clone());
         }
-        for call in step.calls.values_mut() {
-            if let CallBody::Running { attempt } = call.body {
-                call.body = CallBody::Orphaned { attempt };
-            }
+        if turn.step.is_some() {
+            return self.end_step(turn).into_iter().next();
         }
+        let (seq, _) = self.start.filter(|_| turn.settled == 0)?;
+        let at = At::turn(turn.number);
+        self.contexts(Point::SessionStart, &Subject::Session(seq), &at).into_iter().next()
     }
 }
 
 const UNKNOWN_CALL: &str = "no such call in this step";
-
-impl Turn {
-    fn new(number: u64, takes: Vec<(Seq, Queued)>) -> Turn {
-        Turn {
-            number,
-            takes,
-            settled: 0,
-            allowed: false,
-            veto: None,
-            prompt: None,
-            decisions: HashMap::new(),
-            steps: 0,
-            step: None,
-            last: None,
-            steered: false,
-            forced_in_a_row: 0,
-            forced: 0,
-            cancelled: None,
-            halt: None,
-        }
-    }
-
-    fn change_step(&mut self, record: &Record, tail: &mut Vec<Message>) {
-        let Some(step) = &mut self.step else { return };
-        match &record.body {
-            Body::ModelRequested(m) => step.request = Request::InFlight { attempt: m.attempt },
-            Body::AssistantMessage(m) => {
-                let message = Arc::new(m.clone());
-                step.request = Request::Answered;
-                for (position, (id, name, raw)) in message.calls().enumerate() {
-                    let position = u32::try_from(position).unwrap_or(u32::MAX);
-                    step.calls
-                        .insert(CallPath::top(position), Call::new(id.clone(), name.clone(), raw.clone()));
-                }
-                // Calls that never run are not shown either: nothing would answer them.
-                let cut = step.calls.is_empty();
-                let blocks: Arc<[AssistantBlock]> = if cut {
-                    m.blocks.iter().filter(|b| !matches!(b, AssistantBlock::Call { .. })).cloned().collect()
-                } else {
-                    self.forced_in_a_row = 0;
-                    m.blocks.clone()
-                };
-                if !blocks.is_empty() {
-                    step.message_at = Some(tail.len());
-                    tail.push(Message::Assistant { blocks });
-                }
-                step.message = Some(message);
-            }
-            _ => {
-                let Some(path) = &record.at.call else { return };
-                if let (Body::ToolCall(call), false) = (&record.body, step.calls.contains_key(path)) {
-                    let raw = match &call.arguments {
-                        crate::Arguments::Sealed { text } => text.text().into(),
-                        crate::Arguments::Refused { raw, .. } => raw.clone(),
-                    };
-                    step.calls.insert(path.clone(), Call::new(call.id.clone(), call.name.clone(), raw));
-                }
-                let message_at = step.message_at;
-                let Some(call) = step.calls.get_mut(path) else { return };
-                call.change(record, path, tail, message_at);
-            }
-        }
-    }
-}
-
-impl LastStep {
-    fn of(step: &Step) -> LastStep {
-        LastStep {
-            calls: !step.calls.is_empty(),
-            finish: step.message.as_ref().map(|m| m.finish.clone()),
-            text: step.message.as_ref().map_or_else(String::new, |m| m.text()).into(),
-        }
-    }
-}
-
-impl Step {
-    fn new(number: u32) -> Step {
-        Step {
-            number,
-            request: Request::Owed { attempt: 1 },
-            message: None,
-            message_at: None,
-            calls: Default::default(),
-        }
-    }
-
-    /// True when every call has its result.
-    pub(super) fn answered(&self) -> bool {
-        self.calls.values().all(|c| c.result)
-    }
-}
-
-impl Call {
-    fn new(id: Arc<str>, name: Arc<str>, raw: Arc<str>) -> Call {
-        Call {
-            id,
-            name,
-            raw,
-            rewrite: None,
-            sealed: None,
-            asked: None,
-            answered: None,
-            body: CallBody::NotStarted,
-            outcome: None,
-            result: false,
-        }
-    }
-
-    fn decided(&self) -> bool {
-        self.result || self.body != CallBody::NotStarted
-    }
-
-    fn change(
-        &mut self,
-        record: &Record,
-        path: &CallPath,
-        tail: &mut Vec<Message>,
-        message_at: Option<usize>,
-    ) {
-        match &record.body {
-            Body::ToolRewrite(r) => {
-                self.rewrite = Some(Arc::new(r.clone()));
-                show_effective(tail, message_at, path, r.effective.text());
-            }
-            Body::ToolCall(c) => self.sealed = Some(Arc::new(c.clone())),
-            Body::InputRequested(r) => self.asked = Some(Arc::new(r.clone())),
-            Body::InputResolved(r) => self.answered = Some(Arc::new(r.clone())),
-            Body::ToolDispatched(d) => self.body = CallBody::Running { attempt: d.attempt },
-            Body::ToolReturned(r) => {
-                self.body = CallBody::Returned;
-                self.outcome = Some((r.outcome.clone(), r.ms));
-            }
-            Body::ToolResult(r) => {
-                self.result = true;
-                if path.is_top() {
-                    tail.push(Message::Result {
-                        id: self.id.clone(),
-                        name: self.name.clone(),
-                        content: r.content.clone(),
-                        error: r.error,
-                    });
-                }
-            }
-            _ => {}
-        }
-    }
-}
-
-/// The model sees the arguments in force (C-PIPE-9, C-BRIDGE-2).
-fn show_effective(tail: &mut [Message], message_at: Option<usize>, path: &CallPath, effective: &str) {
-    let [position] = path.positions() else { return };
-    let Some(Message::Assistant { blocks }) = message_at.and_then(|at| tail.get_mut(at)) else { return };
-    let mut calls = 0;
-    *blocks = blocks
-        .iter()
-        .cloned()
-        .map(|block| match block {
-            AssistantBlock::Call { id, name, arguments } => {
-                let here = calls == *position;
-                calls += 1;
-                let arguments = if here { effective.into() } else { arguments };
-                AssistantBlock::Call { id, name, arguments }
-            }
-            other => other,
-        })
-        .collect();
-}

@@ -50,7 +50,7 @@ impl State {
         if call.result {
             return CallOwes::Done;
         }
-        if turn.cancelled.is_some() {
+        if turn.cancelled.is_some() || step.is_left_behind(path, false) {
             let drafts = self.cancel_call(turn, step.number, path, call);
             return drafts.map_or(CallOwes::Await, CallOwes::Commit);
         }
@@ -159,9 +159,12 @@ impl State {
     }
 
     fn result(&self, path: &CallPath, call: &Call, sealed: &ToolCall, at: At) -> Vec<Draft> {
-        let Some(outcome) = self.outcome_of(path, call, sealed, Some(Point::PostExecute)) else {
-            return Vec::new();
-        };
+        let outcome = self.outcome_of(path, call, sealed, Some(Point::PostExecute));
+        outcome.map_or_else(Vec::new, |outcome| vec![self.result_of(path, &outcome, at)])
+    }
+
+    /// A call's result, with what its reviews come to. A recorded review stands, however the call is closed.
+    fn result_of(&self, path: &CallPath, outcome: &Outcome, at: At) -> Draft {
         let (content, error) = outcome.for_model();
         let (content, error) =
             match PostExecute::fold(&self.decided::<PostExecute>(&Subject::Call(path.clone()))) {
@@ -169,10 +172,10 @@ impl State {
                 Reviewed::Replaced(content) => (content, error),
                 Reviewed::Blocked(feedback) => (feedback.to_shared().into(), true),
             };
-        vec![Draft::new(at, ToolResult { outcome: outcome.ended.clone(), content, error })]
+        Draft::new(at, ToolResult { outcome: outcome.ended.clone(), content, error })
     }
 
-    /// The records that answer a call of a cancelled turn; `None` while its body runs: whoever runs it brings it back.
+    /// The records that answer a call of a cancelled turn, or one that its parent's body left behind; `None` while its body runs: whoever runs it brings it back.
     pub(super) fn cancel_call(
         &self,
         turn: &Turn,
@@ -180,7 +183,7 @@ impl State {
         path: &CallPath,
         call: &Call,
     ) -> Option<Vec<Draft>> {
-        let cause = turn.cancelled.as_ref().map_or(CauseName(Cause::User), |c| c.cause);
+        let cause = turn.cancelled.as_ref().map_or(CauseName(Cause::Parent), |c| c.cause);
         match call.body {
             CallBody::Running { .. } => None,
             CallBody::Orphaned { attempt } => {
@@ -190,7 +193,7 @@ impl State {
             }
             CallBody::NotStarted | CallBody::Returned => {
                 let before = Ended::CancelledBeforeDispatch { cause };
-                Some(self.answer(turn, step, path, call, before, Resolution::Cancelled))
+                Some(self.answer(turn, step, path, call, before))
             }
         }
     }
@@ -202,24 +205,15 @@ impl State {
         if let CallBody::Running { attempt } | CallBody::Orphaned { attempt } = call.body {
             let outcome = Arc::new(Outcome::ended(Ended::OutcomeUnknown));
             drafts.push(Draft::new(at.clone(), ToolReturned { attempt, outcome: outcome.clone(), ms: 0 }));
-            let (content, error) = outcome.for_model();
-            drafts.push(Draft::new(at, ToolResult { outcome: Ended::OutcomeUnknown, content, error }));
+            drafts.push(self.result_of(path, &outcome, at));
             return drafts;
         }
         let before = Ended::CancelledBeforeDispatch { cause: CauseName(Cause::Shutdown) };
-        self.answer(turn, step, path, call, before, Resolution::Cancelled)
+        self.answer(turn, step, path, call, before)
     }
 
     /// Answers a call whose body does not run: what it returned or why it was refused stands, else `otherwise`.
-    fn answer(
-        &self,
-        turn: &Turn,
-        step: u32,
-        path: &CallPath,
-        call: &Call,
-        otherwise: Ended,
-        question: Resolution,
-    ) -> Vec<Draft> {
+    fn answer(&self, turn: &Turn, step: u32, path: &CallPath, call: &Call, otherwise: Ended) -> Vec<Draft> {
         let at = At::call(turn.number, step, path.clone());
         let mut drafts = Vec::new();
         let mut outcome = Outcome::ended(otherwise.clone());
@@ -238,16 +232,20 @@ impl State {
             Some(sealed) => {
                 if let (Some(asked), None) = (&call.asked, &call.answered) {
                     let request = asked.request.clone();
-                    let resolved =
-                        InputResolved { request, resolution: question, text: None, by: Source::Runtime };
+                    let resolved = InputResolved {
+                        request,
+                        resolution: Resolution::Cancelled,
+                        text: None,
+                        by: Source::Runtime,
+                    };
                     drafts.push(Draft::new(at.clone(), resolved));
-                } else if let Some(decided) = self.outcome_of(path, call, sealed, None) {
+                    outcome = Outcome::ended(Ended::ApprovalCancelled);
+                } else if let Some(decided) = self.outcome_of(path, call, sealed, Some(Point::Guard)) {
                     outcome = Outcome::clone(&decided);
                 }
             }
         }
-        let (content, error) = outcome.for_model();
-        drafts.push(Draft::new(at, ToolResult { outcome: outcome.ended, content, error }));
+        drafts.push(self.result_of(path, &outcome, at));
         drafts
     }
 }
@@ -287,7 +285,12 @@ impl CallOwes {
             CallOwes::Ask { .. } => matches!(body, Body::InputRequested(_)),
             CallOwes::Answer(id) => matches!(body, Body::InputResolved(r) if r.request == *id),
             CallOwes::Dispatch { .. } => matches!(body, Body::ToolDispatched(_)),
-            CallOwes::Await => matches!(body, Body::ToolReturned(_) | Body::ToolCall(_)),
+            // Its body comes back, or starts a call of its own, whose rewriters come before the call is announced.
+            CallOwes::Await => match body {
+                Body::ToolReturned(_) | Body::ToolCall(_) | Body::ToolRewrite(_) => true,
+                Body::DecisionRecorded(d) => d.point == Point::Rewrite,
+                _ => false,
+            },
             CallOwes::Commit(drafts) => drafts.first().is_some_and(|d| d.body == *body),
             CallOwes::Done => false,
         }

@@ -12,6 +12,10 @@ impl State {
     pub fn close(&self, point: Point, subject: &Subject) -> Vec<Draft> {
         let Some(turn) = &self.turn else { return Vec::new() };
         let at = At::turn(turn.number);
+        if turn.cancelled.is_some() && !matches!(subject, Subject::Call(_)) {
+            // The turn winds down instead; `next` says how.
+            return Vec::new();
+        }
         match (point, subject) {
             (Point::SessionStart, Subject::Session(_)) => self.contexts(point, subject, &at),
             (Point::PromptSubmit, Subject::Prompt(seq)) => self.close_prompt(*seq, subject, &at),

@@ -6,6 +6,7 @@
 
 mod apply;
 mod call;
+mod change;
 mod close;
 mod next;
 mod transcript;
@@ -15,7 +16,7 @@ pub use next::{Next, Passed};
 pub use transcript::Transcript;
 
 use crate::{
-    AssistantMessage, CallPath, Content, Decided, DecisionRecorded, Finish, Frozen, HandlerId,
+    AssistantMessage, CallPath, Content, Decided, DecisionRecorded, Draft, Finish, Frozen, HandlerId,
     InputRequested, InputResolved, Limits, Message, Outcome, Point, QueueKind, Reason, RequestHeader, Seam,
     Seq, SessionCreated, Source, StartSource, Subject, ToolCall, ToolRewrite, TurnCancelled,
 };
@@ -84,7 +85,11 @@ struct Turn {
     forced_in_a_row: u32,
     forced: u32,
     cancelled: Option<TurnCancelled>,
+    /// Where that was recorded: what is queued behind it was not meant.
+    cancelled_at: Seq,
     halt: Option<(HandlerId, Reason)>,
+    /// Context that belongs right behind the last message.
+    owed: Vec<Draft>,
 }
 
 #[derive(Debug, Clone)]
@@ -103,6 +108,8 @@ struct Step {
     /// Where the assistant message stands in the tail.
     message_at: Option<usize>,
     calls: BTreeMap<CallPath, Call>,
+    /// How much of the context that its calls earned stands already.
+    contexts: usize,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

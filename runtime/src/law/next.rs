@@ -1,9 +1,9 @@
 //! What is owed next.
 
-use super::{CallOwes, Queued, Request, State, Turn};
+use super::{Body as CallBody, Call, CallOwes, Queued, Request, State, Step, Turn};
 use crate::{
     At, Body, CallPath, ContextMessage, Draft, EndReason, Finish, Point, QueueKind, Seq, Source,
-    SteeringMessage, StepEnd, Subject, TurnEnd, TurnStart,
+    SteeringMessage, StepEnd, Subject, TurnEnd, TurnStart, UserMessage,
 };
 
 /// What is owed next. The driver carries it out and commits records; each of them discharges something owed.
@@ -49,6 +49,9 @@ impl State {
     /// What is owed next. `passed` is the point the driver has just finished, if closing it left no record.
     pub fn next(&self, passed: Option<&Passed>) -> Next {
         let Some(turn) = &self.turn else { return self.begin() };
+        if !turn.owed.is_empty() {
+            return Next::Commit(turn.owed.clone());
+        }
         if turn.cancelled.is_some() {
             return self.wind_down(turn);
         }
@@ -103,12 +106,17 @@ impl State {
                 let error = EndReason::Error { code: "model_refused".into(), message: reason.clone() };
                 return self.end_turn(error);
             }
+            // The step was closed by a failure and the log ends before the turn's own end.
+            None => {
+                let message = "The step ended without an answer of the model.".into();
+                return self.end_turn(EndReason::Error { code: "model_failed".into(), message });
+            }
             _ => {}
         }
         if let Some((seq, queued)) = self.queue.iter().find(|(_, q)| q.kind == QueueKind::Steering) {
             return steer(turn, *seq, queued);
         }
-        if turn.steered || turn.last.as_ref().is_some_and(|last| last.calls) {
+        if turn.owes_step() {
             return Next::OpenStep { step: turn.steps + 1 };
         }
         Next::Judge { point: Point::Continuation, subject: Subject::Step(turn.steps) }
@@ -116,7 +124,7 @@ impl State {
 
     fn next_call(&self, passed: Option<&Passed>) -> Option<Next> {
         let step = self.turn.as_deref()?.step.as_ref()?;
-        let (path, _) = step.calls.iter().find(|(path, c)| path.is_top() && !c.result)?;
+        let path = step.open_call(false)?;
         let passed = passed.filter(|(_, s)| *s == Subject::Call(path.clone())).map(|(p, _)| *p);
         Some(Next::Call { path: path.clone(), owes: self.call(path, passed) })
     }
@@ -125,12 +133,14 @@ impl State {
     pub(super) fn end_step(&self, turn: &Turn) -> Vec<Draft> {
         let Some(step) = &turn.step else { return Vec::new() };
         let mut drafts = Vec::new();
+        // Of calls in the model's order; a nested call's behind its parent's.
         for path in step.calls.keys() {
             for point in [Point::Rewrite, Point::PreExecute, Point::PostExecute] {
                 let at = At::call(turn.number, step.number, path.clone());
                 drafts.extend(self.contexts(point, &Subject::Call(path.clone()), &at));
             }
         }
+        drafts.drain(..step.contexts.min(drafts.len()));
         drafts.push(Draft::new(At::step(turn.number, step.number), StepEnd {}));
         drafts
     }
@@ -156,7 +166,7 @@ impl State {
     /// C-TURN-9: a cancelled turn answers every open call, keeps what was earned, and ends.
     fn wind_down(&self, turn: &Turn) -> Next {
         if let Some(step) = &turn.step {
-            if let Some((path, call)) = step.calls.iter().find(|(_, c)| !c.result) {
+            if let Some((path, call)) = step.open_call(true).and_then(|p| step.calls.get_key_value(p)) {
                 return match self.cancel_call(turn, step.number, path, call) {
                     Some(drafts) => Next::Commit(drafts),
                     None => Next::Await,
@@ -165,8 +175,9 @@ impl State {
             return Next::Commit(self.end_step(turn));
         }
         let Some(cancelled) = &turn.cancelled else { return Next::Await };
-        let dropped =
-            self.queue.iter().filter(|(_, q)| q.kind == QueueKind::Steering).map(|(s, _)| *s).collect();
+        // Steering sent after the cancel was not meant by it: with this turn over it is a prompt.
+        let meant = |(s, q): &(&Seq, &Queued)| q.kind == QueueKind::Steering && **s < turn.cancelled_at;
+        let dropped = self.queue.iter().filter(meant).map(|(s, _)| *s).collect();
         let reason = EndReason::Aborted { by: cancelled.by.clone(), reason: cancelled.cause };
         Next::Commit(vec![Draft::new(At::turn(turn.number), TurnEnd { reason, dropped })])
     }
@@ -175,9 +186,9 @@ impl State {
     /// are still open are answered first.
     pub fn fail(&self, code: &str, message: &str) -> Vec<Draft> {
         let Some(turn) = &self.turn else { return Vec::new() };
-        let mut drafts = Vec::new();
+        let mut drafts = turn.owed.clone();
         if let Some(step) = &turn.step {
-            for (path, call) in step.calls.iter().filter(|(_, c)| !c.result) {
+            for (path, call) in step.closing_order() {
                 drafts.extend(self.give_up_call(turn, step.number, path, call));
             }
             drafts.extend(self.end_step(turn));
@@ -188,8 +199,47 @@ impl State {
     }
 }
 
+impl Step {
+    /// The call to go on with: the first of the model's without a result, but before it what its body started and left
+    /// behind, innermost first.
+    fn open_call(&self, cancelled: bool) -> Option<&CallPath> {
+        let (top, _) = self.calls.iter().find(|(path, c)| path.is_top() && !c.result)?;
+        let mut within = self.calls.iter().rev().filter(|(path, c)| !c.result && path.is_within(top));
+        let left = within.find(|(path, _)| self.is_left_behind(path, cancelled));
+        Some(left.map_or(top, |(path, _)| path))
+    }
+
+    /// True for a nested call whose parent's body is gone for good.
+    pub(super) fn is_left_behind(&self, path: &CallPath, cancelled: bool) -> bool {
+        let Some((_, parent)) = self.calls.iter().find(|(p, _)| p.is_parent_of(path)) else { return false };
+        match parent.body {
+            CallBody::Running { .. } => false,
+            CallBody::Orphaned { .. } => {
+                cancelled || !parent.sealed.as_ref().is_some_and(|sealed| sealed.idempotent)
+            }
+            CallBody::NotStarted | CallBody::Returned => true,
+        }
+    }
+
+    /// The calls without a result, each behind what its body started.
+    fn closing_order(&self) -> Vec<(&CallPath, &Call)> {
+        let mut open: Vec<_> = self.calls.iter().filter(|(_, c)| !c.result).collect();
+        open.sort_by(|(a, _), (b, _)| {
+            let top = |path: &CallPath| path.positions().first().copied();
+            top(a).cmp(&top(b)).then_with(|| b.cmp(a))
+        });
+        open
+    }
+}
+
 fn take(turn: &Turn, seq: Seq, queued: &Queued) -> Next {
     match queued.kind {
+        // C-TURN-1: only what a user sends is judged; what code sends keeps its owner as source.
+        QueueKind::Prompt | QueueKind::Steering if queued.source != Source::User => {
+            let message =
+                UserMessage { content: queued.content.clone(), source: queued.source.clone(), from: seq };
+            Next::Commit(vec![Draft::new(At::turn(turn.number), message)])
+        }
         QueueKind::Prompt | QueueKind::Steering => {
             Next::Judge { point: Point::PromptSubmit, subject: Subject::Prompt(seq) }
         }
@@ -222,17 +272,20 @@ impl Next {
     /// Would this record discharge what is owed? What any code may add at any time (queued prompts, cancels,
     /// configuration, an owner's own records) discharges nothing and is always welcome.
     pub fn is_discharged_by(&self, body: &Body) -> bool {
-        let anytime = matches!(
-            body,
-            Body::PromptQueued(_)
-                | Body::TurnCancelled(_)
-                | Body::ConfigInForce(_)
-                | Body::HeaderChanged(_)
-                | Body::SessionCreated(_)
-                | Body::SessionResumed(_)
-                | Body::SessionClosed(_)
-                | Body::Own(_)
-        );
+        // A failure that no rule answers ends a turn at any time (see `State::fail`).
+        let failed = |reason: &EndReason| matches!(reason, EndReason::Error { .. } | EndReason::Interrupted);
+        let anytime = matches!(body, Body::TurnEnd(end) if failed(&end.reason))
+            || matches!(
+                body,
+                Body::PromptQueued(_)
+                    | Body::TurnCancelled(_)
+                    | Body::ConfigInForce(_)
+                    | Body::HeaderChanged(_)
+                    | Body::SessionCreated(_)
+                    | Body::SessionResumed(_)
+                    | Body::SessionClosed(_)
+                    | Body::Own(_)
+            );
         anytime
             || match self {
                 Next::Idle => false,

@@ -331,6 +331,20 @@ pub enum Decision {
 }
 
 impl Decision {
+    /// True when this is a decision of that point.
+    pub(crate) fn fits(&self, point: Point) -> bool {
+        let own = match self {
+            Decision::SessionStart(_) => Point::SessionStart,
+            Decision::PromptSubmit(_) => Point::PromptSubmit,
+            Decision::Rewrite(_) => Point::Rewrite,
+            Decision::PreExecute(_) => Point::PreExecute,
+            Decision::Guard(_) => Point::Guard,
+            Decision::PostExecute(_) => Point::PostExecute,
+            Decision::Continuation(_) => Point::Continuation,
+        };
+        own == point
+    }
+
     /// The decision in a word, for people.
     pub fn word(&self) -> &'static str {
         match self {

@@ -1,0 +1,148 @@
+//! Containment: every piece of foreign code (handler, guard, tool, model, observer) runs in here. A panic while it is
+//! created, polled or dropped, an error, or running into its time limit is that code's failure and nobody else's.
+
+use futures::future::LocalBoxFuture;
+use portcullis_runtime::{BoxError, Failure};
+use std::{
+    any::Any,
+    future::Future,
+    panic::{AssertUnwindSafe, catch_unwind},
+    pin::Pin,
+    task::{Context, Poll},
+    time::Duration,
+};
+use tokio::time::{Sleep, sleep};
+
+/// Runs a future to its end, its failure or its limit. The timer is armed when it first has to wait: most handlers
+/// answer at once and pay for none.
+pub(crate) fn contain<T>(
+    limit: Option<Duration>,
+    work: LocalBoxFuture<'static, Result<T, BoxError>>,
+) -> Contained<T> {
+    Contained { work: Some(work), limit, timer: None }
+}
+
+/// Runs synchronous foreign code.
+pub(crate) fn contain_sync<T>(work: impl FnOnce() -> T) -> Result<T, Failure> {
+    catch_unwind(AssertUnwindSafe(work)).map_err(|payload| Failure::Panic { message: panic_text(payload) })
+}
+
+/// See [`contain`].
+pub(crate) struct Contained<T> {
+    work: Option<LocalBoxFuture<'static, Result<T, BoxError>>>,
+    limit: Option<Duration>,
+    timer: Option<Pin<Box<Sleep>>>,
+}
+
+impl<T> Contained<T> {
+    /// Drops the work, containing what its drop does.
+    fn discard(&mut self) -> Result<(), Failure> {
+        match self.work.take() {
+            Some(work) => contain_sync(move || drop(work)),
+            None => Ok(()),
+        }
+    }
+}
+
+impl<T> Future for Contained<T> {
+    type Output = Result<T, Failure>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.get_mut();
+        let Some(work) = this.work.as_mut() else {
+            return Poll::Ready(Err(Failure::Error { message: "polled after it had answered".into() }));
+        };
+        let answered = match catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(cx))) {
+            Err(payload) => Err(Failure::Panic { message: panic_text(payload) }),
+            Ok(Poll::Ready(Ok(value))) => Ok(value),
+            Ok(Poll::Ready(Err(error))) => Err(Failure::Error { message: error.to_string().into() }),
+            Ok(Poll::Pending) => {
+                let Some(limit) = this.limit else { return Poll::Pending };
+                let timer = this.timer.get_or_insert_with(|| Box::pin(sleep(limit)));
+                if timer.as_mut().poll(cx).is_pending() {
+                    return Poll::Pending;
+                }
+                let limit_ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
+                Err(Failure::Deadline { limit_ms })
+            }
+        };
+        // A drop that panics after a good answer is a failure all the same: the code did not end well.
+        Poll::Ready(match (answered, this.discard()) {
+            (Ok(_), Err(failure)) | (Err(failure), _) => Err(failure),
+            (Ok(value), Ok(())) => Ok(value),
+        })
+    }
+}
+
+impl<T> Drop for Contained<T> {
+    fn drop(&mut self) {
+        if let Err(failure) = self.discard() {
+            tracing::error!(%failure, "foreign code failed while it was dropped");
+        }
+    }
+}
+
+fn panic_text(payload: Box<dyn Any + Send>) -> std::sync::Arc<str> {
+    let text = payload
+        .downcast_ref::<&str>()
+        .map(|s| (*s).to_owned())
+        .or_else(|| payload.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "a panic without a text".to_owned());
+    // The payload is foreign, too: its drop may panic.
+    if catch_unwind(AssertUnwindSafe(|| drop(payload))).is_err() {
+        tracing::error!("a panic's payload panicked while it was dropped");
+    }
+    text.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct PanicOnDrop;
+    impl Drop for PanicOnDrop {
+        fn drop(&mut self) {
+            if !std::thread::panicking() {
+                panic!("in drop");
+            }
+        }
+    }
+
+    fn run<T>(limit: Option<Duration>, work: LocalBoxFuture<'static, Result<T, BoxError>>) -> Result<T, Failure> {
+        let rt = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+        rt.expect("a runtime").block_on(contain(limit, work))
+    }
+
+    // C-PIPE-3
+    #[test]
+    fn panics_while_polled_and_while_dropped_are_failures() {
+        let polled = run::<()>(None, Box::pin(async { panic!("boom {}", 1) }));
+        assert_eq!(polled, Err(Failure::Panic { message: "boom 1".into() }));
+        let bomb = PanicOnDrop;
+        let dropped = run::<()>(None, Box::pin(async move {
+            let _held = &bomb;
+            Ok(())
+        }));
+        assert_eq!(dropped, Err(Failure::Panic { message: "in drop".into() }));
+    }
+
+    // C-PIPE-3
+    #[test]
+    fn a_limit_ends_what_never_answers_also_when_its_drop_panics() {
+        let never = run::<()>(Some(Duration::from_secs(10)), Box::pin(std::future::pending()));
+        assert_eq!(never, Err(Failure::Deadline { limit_ms: 10_000 }));
+        let bomb = PanicOnDrop;
+        let both = run::<()>(Some(Duration::from_secs(1)), Box::pin(async move {
+            let _held = &bomb;
+            std::future::pending().await
+        }));
+        assert_eq!(both, Err(Failure::Deadline { limit_ms: 1_000 }));
+    }
+
+    #[test]
+    fn errors_and_answers_pass() {
+        assert_eq!(run(None, Box::pin(async { Ok(7) })), Ok(7));
+        let failed = run::<()>(None, Box::pin(async { Err("no".into()) }));
+        assert_eq!(failed, Err(Failure::Error { message: "no".into() }));
+    }
+}

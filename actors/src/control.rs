@@ -1,0 +1,220 @@
+//! What travels out of band: cancels and answers. Reachable from any thread, never through a mailbox, so a busy actor
+//! cannot hold them up.
+
+use portcullis_runtime::{
+    CallKey, Cancel, Cause, Commits, Frozen, HandlerId, JournalError, Reason, RequestId, Seq, Settle, Source,
+};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+use tokio::sync::broadcast;
+
+/// How many stream pieces a slow subscriber may lag behind before it loses (counted) some.
+const DELTAS: usize = 256;
+
+/// A question to a person, as its subscribers see it.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Ask {
+    /// The request; the same after a restart.
+    pub id: RequestId,
+    /// The call that waits.
+    pub key: CallKey,
+    /// The tool.
+    pub tool: Arc<str>,
+    /// The arguments in force: what an approval allows.
+    pub arguments: Frozen,
+    /// SHA-256 of the arguments; an answer is bound to it.
+    pub digest: [u8; 32],
+    /// Why a person is asked.
+    pub reasons: Vec<Reason>,
+    /// Who asks.
+    pub by: Vec<HandlerId>,
+}
+
+/// A person's answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Answer {
+    /// That very call may run, once.
+    Allow,
+    /// It may not; the model reads why.
+    Refuse(Option<Reason>),
+}
+
+/// Why an answer was not taken.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum AnswerError {
+    /// It was answered, withdrawn or expired before.
+    #[error("this question is settled already")]
+    Settled,
+    /// No such question waits in this session.
+    #[error("no such question waits in this session")]
+    Unknown,
+    /// The answer is to other arguments than those that wait.
+    #[error("this answer is to other arguments than those that wait; read the question again")]
+    Tampered,
+    /// It could not be made durable.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+}
+
+/// An answer on its way: who gave it, and where its commit is reported.
+pub(crate) type Given = (Answer, Source);
+
+pub(crate) struct Waiting {
+    pub(crate) ask: Ask,
+    pub(crate) answer: Settle<Given>,
+    pub(crate) committed: Settle<Result<(), AnswerError>>,
+}
+
+/// The out-of-band side of a live session.
+pub(crate) struct Control {
+    /// Std mutexes throughout: held for a map step, never across an await.
+    cancel: Mutex<Option<OpenTurn>>,
+    asks: Mutex<Asks>,
+    turns: Mutex<HashMap<Seq, crate::handles::TurnCell>>,
+    deltas: Mutex<Option<broadcast::Sender<Delta>>>,
+    pub(crate) commits: Arc<Commits>,
+    /// Settles when the session leaves memory.
+    pub(crate) gone: Settle<()>,
+}
+
+struct OpenTurn {
+    cancel: Cancel,
+    committed: Settle<Result<bool, JournalError>>,
+}
+
+#[derive(Default)]
+struct Asks {
+    waiting: HashMap<RequestId, Arc<Waiting>>,
+    settled: HashSet<RequestId>,
+}
+
+/// A piece of a model's stream.
+#[derive(Debug, Clone)]
+pub(crate) struct Delta {
+    pub(crate) call: Option<Arc<str>>,
+    pub(crate) text: Arc<str>,
+}
+
+impl Control {
+    pub(crate) fn new(commits: Arc<Commits>) -> Control {
+        Control {
+            cancel: Mutex::default(),
+            asks: Mutex::default(),
+            turns: Mutex::default(),
+            deltas: Mutex::default(),
+            commits,
+            gone: Settle::new(),
+        }
+    }
+
+    /// A turn opens; what was waiting for the last one's cancel is told.
+    pub(crate) fn open_turn(&self, cancel: Cancel) {
+        *lock(&self.cancel) = Some(OpenTurn { cancel, committed: Settle::new() });
+    }
+
+    /// The turn's end is durable; a cancel that came too late is told so.
+    pub(crate) fn close_turn(&self) {
+        if let Some(open) = lock(&self.cancel).take() {
+            let _ = open.committed.settle(Ok(false));
+        }
+        lock(&self.asks).settled.clear();
+    }
+
+    /// The cancel of the open turn was committed, or could not be.
+    pub(crate) fn cancel_committed(&self, result: Result<bool, JournalError>) {
+        if let Some(open) = &*lock(&self.cancel) {
+            let _ = open.committed.settle(result);
+        }
+    }
+
+    /// Cancels the open turn; `None` when none is open. The cell settles when the cancel is durable.
+    pub(crate) fn cancel(&self, cause: Cause) -> Option<Settle<Result<bool, JournalError>>> {
+        let open = lock(&self.cancel);
+        let open = open.as_ref()?;
+        open.cancel.cancel(cause);
+        Some(open.committed.clone())
+    }
+
+    pub(crate) fn ask(&self, ask: Ask) -> Arc<Waiting> {
+        let id = ask.id.clone();
+        let mut asks = lock(&self.asks);
+        let waiting =
+            asks.waiting.entry(id).or_insert_with(|| Arc::new(Waiting { ask, answer: Settle::new(), committed: Settle::new() }));
+        waiting.clone()
+    }
+
+    pub(crate) fn waiting(&self, id: &RequestId) -> Option<Arc<Waiting>> {
+        lock(&self.asks).waiting.get(id).cloned()
+    }
+
+    pub(crate) fn all_waiting(&self) -> Vec<Ask> {
+        lock(&self.asks).waiting.values().map(|w| w.ask.clone()).collect()
+    }
+
+    pub(crate) fn settled(&self, id: &RequestId, result: Result<(), AnswerError>) {
+        let mut asks = lock(&self.asks);
+        if let Some(waiting) = asks.waiting.remove(id) {
+            let _ = waiting.committed.settle(result);
+        }
+        asks.settled.insert(id.clone());
+    }
+
+    /// C-ASK-1: exactly one answer settles it; everything else is a typed error.
+    pub(crate) async fn answer(
+        &self,
+        id: &RequestId,
+        digest: &[u8; 32],
+        answer: Answer,
+        by: Source,
+    ) -> Result<(), AnswerError> {
+        let waiting = {
+            let asks = lock(&self.asks);
+            match asks.waiting.get(id) {
+                Some(waiting) => waiting.clone(),
+                None if asks.settled.contains(id) => return Err(AnswerError::Settled),
+                None => return Err(AnswerError::Unknown),
+            }
+        };
+        if waiting.ask.digest != *digest {
+            return Err(AnswerError::Tampered);
+        }
+        if waiting.answer.settle((answer, by)).is_err() {
+            return Err(AnswerError::Settled);
+        }
+        waiting.committed.wait().await
+    }
+
+    pub(crate) fn expect_turn(&self, seq: Seq, cell: crate::handles::TurnCell) {
+        lock(&self.turns).insert(seq, cell);
+    }
+
+    pub(crate) fn take_turns(&self, taken: impl Iterator<Item = Seq>) -> Vec<crate::handles::TurnCell> {
+        let mut turns = lock(&self.turns);
+        taken.filter_map(|seq| turns.remove(&seq)).collect()
+    }
+
+    pub(crate) fn all_turns(&self) -> Vec<crate::handles::TurnCell> {
+        lock(&self.turns).drain().map(|(_, cell)| cell).collect()
+    }
+
+    pub(crate) fn deltas(&self) -> broadcast::Receiver<Delta> {
+        lock(&self.deltas).get_or_insert_with(|| broadcast::channel(DELTAS).0).subscribe()
+    }
+
+    /// Hands a piece of the stream to whoever listens.
+    pub(crate) fn delta(&self, call: Option<Arc<str>>, text: &str) {
+        if let Some(deltas) = &*lock(&self.deltas) {
+            // An error means that nobody listens.
+            let _ = deltas.send(Delta { call, text: text.into() });
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Every change under these locks is a single map step: never half-done.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

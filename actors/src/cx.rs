@@ -1,0 +1,101 @@
+//! What a session's actors share on their arbiter.
+
+use crate::{
+    control::Control,
+    handles::{TurnCell, TurnCost, TurnDone},
+    hooks::HookRunner,
+    ledger::Ledger,
+    runtime::Shared,
+};
+use actix::Addr;
+use portcullis_runtime::{EndReason, Scene, Seq, SessionInfo};
+use std::{
+    cell::{Cell, RefCell},
+    collections::HashMap,
+    rc::Rc,
+    sync::Arc,
+};
+
+/// A live session, as its own actors see it. Never sent: messages carry its name, and the arbiter's [`Room`] finds it.
+pub(crate) struct SessionCx {
+    pub(crate) info: Arc<SessionInfo>,
+    pub(crate) ledger: Ledger,
+    pub(crate) control: Arc<Control>,
+    pub(crate) shared: Arc<Shared>,
+    /// There is a person to ask.
+    pub(crate) approvals: bool,
+    /// Started at the first hook command.
+    pub(crate) hooks: RefCell<Option<Addr<HookRunner>>>,
+    /// Mailbox messages between this session's actors.
+    pub(crate) hops: Cell<u64>,
+    /// Who waits for the open turn's end.
+    pub(crate) waiting: RefCell<Vec<TurnCell>>,
+    /// The counts when the last turn ended.
+    pub(crate) counted: Cell<TurnCost>,
+    /// Woken when a turn is over.
+    pub(crate) turn_over: tokio::sync::Notify,
+    pub(crate) span: tracing::Span,
+}
+
+impl SessionCx {
+    pub(crate) fn scene(&self) -> Scene {
+        self.ledger.read(|s| {
+            let turn = s.open_turn().unwrap_or_default();
+            Scene::new(self.info.clone(), turn, s.step_number(), s.current_prompt())
+        })
+    }
+
+    /// What was written to open the session is no turn's cost.
+    pub(crate) fn start_counting(&self) {
+        let (barriers, records) = self.ledger.counts();
+        self.counted.set(TurnCost { records, barriers, hops: self.hops.get() });
+    }
+
+    /// These queued prompts are in the open turn now: whoever sent them waits for its end.
+    pub(crate) fn join_turn(&self, taken: impl Iterator<Item = Seq>) {
+        self.waiting.borrow_mut().extend(self.control.take_turns(taken));
+    }
+
+    /// Tells everyone who waits how the turn ended. Only after that is durable, or can never be.
+    pub(crate) fn finish_turn(&self, number: u64, end: &EndReason) {
+        let (barriers, records) = self.ledger.counts();
+        let now = TurnCost { records, barriers, hops: self.hops.get() };
+        let before = self.counted.replace(now);
+        let cost = TurnCost {
+            records: now.records - before.records,
+            barriers: now.barriers - before.barriers,
+            hops: now.hops - before.hops,
+        };
+        let done = Arc::new(TurnDone { number, end: end.clone(), cost });
+        for cell in self.waiting.borrow_mut().drain(..) {
+            // Each cell is settled here and nowhere else.
+            let _ = cell.settle(done.clone());
+        }
+        self.control.close_turn();
+    }
+
+    /// Notes a message between two actors of the session.
+    pub(crate) fn hop(&self) {
+        self.hops.set(self.hops.get() + 1);
+    }
+}
+
+/// The sessions of an arbiter.
+#[derive(Default)]
+pub(crate) struct Room {
+    sessions: RefCell<HashMap<portcullis_runtime::SessionId, Rc<SessionCx>>>,
+}
+
+impl Room {
+    pub(crate) fn find(&self, id: &portcullis_runtime::SessionId) -> Option<Rc<SessionCx>> {
+        self.sessions.borrow().get(id).cloned()
+    }
+
+    pub(crate) fn enter(&self, cx: Rc<SessionCx>) {
+        self.sessions.borrow_mut().insert(cx.info.id.clone(), cx);
+    }
+
+    pub(crate) fn leave(&self, id: &portcullis_runtime::SessionId) {
+        self.sessions.borrow_mut().remove(id);
+    }
+}

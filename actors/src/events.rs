@@ -1,0 +1,154 @@
+//! What subscribers see: a cursor over durable records, and the pieces of the model's stream beside it.
+
+use crate::{
+    control::{Ask, Delta},
+    handles::SessionInner,
+};
+use futures::{Stream, stream::BoxStream};
+use portcullis_runtime::{Body, Record, Seq};
+use std::{
+    collections::VecDeque,
+    fmt,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
+use tokio::sync::broadcast::{self, error::RecvError};
+
+/// How many records are read from the store at once when a reader lags.
+const PAGE: usize = 256;
+
+/// Something that happened in a session.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum Event {
+    /// A record, after its commit.
+    Record(Arc<Record>),
+    /// A question to a person waits; comes right after its `input/requested`.
+    Ask(Ask),
+    /// A piece of the model's stream: text, or the arguments of a call.
+    Delta {
+        /// The model's id of the call whose arguments these are; `None` for text.
+        call: Option<Arc<str>>,
+        /// The piece.
+        text: Arc<str>,
+    },
+    /// The reader was too slow for some pieces. Records are never lost.
+    Lagged {
+        /// How many pieces.
+        deltas: u64,
+    },
+    /// Nothing more will come: the session left memory, or its journal failed.
+    Ended,
+}
+
+/// A stream of [`Event`]s; ends after [`Event::Ended`].
+pub struct Events {
+    stream: BoxStream<'static, Event>,
+}
+
+impl fmt::Debug for Events {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Events")
+    }
+}
+
+impl Stream for Events {
+    type Item = Event;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Event>> {
+        self.stream.as_mut().poll_next(cx)
+    }
+}
+
+impl Events {
+    pub(crate) fn new(session: Arc<SessionInner>, from: Seq) -> Events {
+        let cursor = Cursor {
+            records: session.control.commits.subscribe(),
+            deltas: session.control.deltas(),
+            session,
+            from,
+            ready: VecDeque::new(),
+            ended: false,
+        };
+        let stream = futures::stream::unfold(cursor, |mut cursor| async move {
+            let event = cursor.next().await?;
+            Some((event, cursor))
+        });
+        Events { stream: Box::pin(stream) }
+    }
+}
+
+struct Cursor {
+    session: Arc<SessionInner>,
+    records: portcullis_runtime::journal::Subscription,
+    deltas: broadcast::Receiver<Delta>,
+    from: Seq,
+    ready: VecDeque<Event>,
+    ended: bool,
+}
+
+impl Cursor {
+    async fn next(&mut self) -> Option<Event> {
+        loop {
+            if let Some(event) = self.ready.pop_front() {
+                return Some(event);
+            }
+            if self.ended {
+                return None;
+            }
+            self.fetch().await;
+            if !self.ready.is_empty() {
+                continue;
+            }
+            let gone = self.session.control.gone.wait();
+            tokio::select! {
+                biased;
+                more = self.records.beyond(self.from) => {
+                    if more.is_err() {
+                        self.end();
+                    }
+                }
+                delta = self.deltas.recv() => match delta {
+                    Ok(Delta { call, text }) => return Some(Event::Delta { call, text }),
+                    Err(RecvError::Lagged(deltas)) => return Some(Event::Lagged { deltas }),
+                    Err(RecvError::Closed) => self.end(),
+                },
+                () = gone => {
+                    // What became durable before the end is still told.
+                    self.fetch().await;
+                    self.end();
+                }
+            }
+        }
+    }
+
+    fn end(&mut self) {
+        self.ready.push_back(Event::Ended);
+        self.ended = true;
+    }
+
+    /// Takes what is durable: from the window of recent records, else from the store.
+    async fn fetch(&mut self) {
+        let records = match self.records.recent(self.from) {
+            Some(records) => records,
+            None => match self.session.journal.read(&self.session.info.id, self.from, PAGE).await {
+                Ok(records) => records,
+                Err(error) => {
+                    tracing::warn!(session = %self.session.info.id, %error, "a subscriber's records could not be read");
+                    self.end();
+                    return;
+                }
+            },
+        };
+        for record in records {
+            self.from = Seq(record.seq.0 + 1);
+            let ask = match &record.body {
+                Body::InputRequested(asked) => self.session.control.waiting(&asked.request),
+                _ => None,
+            };
+            self.ready.push_back(Event::Record(record));
+            self.ready.extend(ask.map(|waiting| Event::Ask(waiting.ask.clone())));
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! What embedders hold: `Send + Sync + Clone` handles, with no actor address and no ambient system in sight.
+
+use crate::{
+    control::{Answer, AnswerError, Ask, Control},
+    events::Events,
+};
+use async_channel::{Sender, TrySendError};
+use portcullis_identity::Intake;
+use portcullis_runtime::{
+    Cause, Content, EndReason, Journal, JournalError, QueueKind, Seq, SessionId, SessionInfo, Settle, Source,
+};
+use std::{
+    fmt,
+    future::{Future, IntoFuture},
+    pin::Pin,
+    sync::Arc,
+};
+use tokio::sync::oneshot;
+
+/// How many submissions may wait at a session's door.
+pub(crate) const INGRESS: usize = 32;
+
+/// What comes through a session's door.
+pub(crate) struct Submit {
+    pub(crate) kind: QueueKind,
+    pub(crate) contents: Vec<Content>,
+    pub(crate) source: Source,
+    pub(crate) reply: oneshot::Sender<Result<Turn, JournalError>>,
+}
+
+/// A live session. Clones are the same session; dropping them all does not end it.
+#[derive(Clone)]
+pub struct Session {
+    pub(crate) inner: Arc<SessionInner>,
+}
+
+pub(crate) struct SessionInner {
+    pub(crate) info: Arc<SessionInfo>,
+    pub(crate) ingress: Sender<Submit>,
+    pub(crate) intake: Intake,
+    pub(crate) control: Arc<Control>,
+    pub(crate) journal: Arc<dyn Journal>,
+}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Session").field(self.id()).finish()
+    }
+}
+
+/// Why a prompt was not taken. It is handed back, so nothing is lost.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SubmitError {
+    /// The session's queue is full (32 submissions wait).
+    #[error("the session is busy: {INGRESS} submissions wait at its door")]
+    Busy {
+        /// The prompts.
+        prompts: Vec<Content>,
+    },
+    /// The session or its runtime is shutting down.
+    #[error("the session takes nothing more: it is shutting down")]
+    Draining {
+        /// The prompts.
+        prompts: Vec<Content>,
+    },
+    /// The session left memory; open it again.
+    #[error("the session left memory; open it again")]
+    Closed {
+        /// The prompts.
+        prompts: Vec<Content>,
+    },
+    /// A prompt says nothing.
+    #[error("a prompt says something: this one is empty")]
+    Empty,
+    /// It could not be made durable.
+    #[error("the prompt could not be stored: {error}")]
+    Journal {
+        /// Why.
+        error: JournalError,
+        /// The prompts.
+        prompts: Vec<Content>,
+    },
+}
+
+impl Session {
+    /// Its name.
+    pub fn id(&self) -> &SessionId {
+        &self.inner.info.id
+    }
+
+    /// What is known of it from the start.
+    pub fn info(&self) -> &SessionInfo {
+        &self.inner.info
+    }
+
+    /// Sends a prompt and waits for room. `Ok` means: durable, and it will be in a turn, also after a crash. Await the
+    /// [`Turn`] for how that turn ends: `session.prompt("…").await?.await`.
+    pub async fn prompt(&self, text: impl Into<Content>) -> Result<Turn, SubmitError> {
+        self.prompts([text.into()]).await
+    }
+
+    /// Sends several prompts as one batch: one turn takes them all.
+    pub async fn prompts(&self, batch: impl IntoIterator<Item = Content>) -> Result<Turn, SubmitError> {
+        let contents = said(batch)?;
+        let Some(_inside) = self.inner.intake.enter() else {
+            return Err(SubmitError::Draining { prompts: contents });
+        };
+        let (submit, answered) = submit(contents.clone());
+        if self.inner.ingress.send(submit).await.is_err() {
+            return Err(SubmitError::Closed { prompts: contents });
+        }
+        accepted(answered, contents).await
+    }
+
+    /// Sends a prompt if there is room now.
+    pub async fn try_prompt(&self, text: impl Into<Content>) -> Result<Turn, SubmitError> {
+        let contents = said([text.into()])?;
+        let Some(_inside) = self.inner.intake.enter() else {
+            return Err(SubmitError::Draining { prompts: contents });
+        };
+        let (submit, answered) = submit(contents.clone());
+        match self.inner.ingress.try_send(submit) {
+            Ok(()) => accepted(answered, contents).await,
+            Err(TrySendError::Full(_)) => Err(SubmitError::Busy { prompts: contents }),
+            Err(TrySendError::Closed(_)) => Err(SubmitError::Closed { prompts: contents }),
+        }
+    }
+
+    /// Cancels the open turn. True when this, or an earlier cancel, is its durable end's cause; false when no turn was
+    /// open or it ended first. Prompts that wait stay; one sent right after is never lost.
+    pub async fn cancel(&self, cause: Cause) -> Result<bool, JournalError> {
+        match self.inner.control.cancel(cause) {
+            Some(committed) => committed.wait().await,
+            None => Ok(false),
+        }
+    }
+
+    /// Answers a question. `Ok` means: this answer settled it, durably. A second answer is [`AnswerError::Settled`].
+    pub async fn answer(&self, ask: &Ask, answer: Answer) -> Result<(), AnswerError> {
+        self.inner.control.answer(&ask.id, &ask.digest, answer, Source::User).await
+    }
+
+    /// The questions that wait for a person now.
+    pub fn asks(&self) -> Vec<Ask> {
+        self.inner.control.all_waiting()
+    }
+
+    /// Follows the session: every record from `from` on, in order, each after its commit, and the pieces of the model's
+    /// stream as they come. A slow reader loses no record and delays nothing; pieces it missed are counted.
+    pub fn events(&self, from: Seq) -> Events {
+        Events::new(self.inner.clone(), from)
+    }
+
+    /// Resolves when the session has left memory.
+    pub fn gone(&self) -> impl Future<Output = ()> + Send + use<> {
+        self.inner.control.gone.wait()
+    }
+}
+
+fn said(batch: impl IntoIterator<Item = Content>) -> Result<Vec<Content>, SubmitError> {
+    let contents: Vec<Content> = batch.into_iter().collect();
+    if contents.is_empty() || contents.iter().any(Content::is_empty) {
+        return Err(SubmitError::Empty);
+    }
+    Ok(contents)
+}
+
+type Accepted = oneshot::Receiver<Result<Turn, JournalError>>;
+
+fn submit(contents: Vec<Content>) -> (Submit, Accepted) {
+    let (reply, answered) = oneshot::channel();
+    (Submit { kind: QueueKind::Prompt, contents, source: Source::User, reply }, answered)
+}
+
+async fn accepted(answered: Accepted, prompts: Vec<Content>) -> Result<Turn, SubmitError> {
+    match answered.await {
+        Ok(Ok(turn)) => Ok(turn),
+        Ok(Err(error)) => Err(SubmitError::Journal { error, prompts }),
+        Err(_) => Err(SubmitError::Closed { prompts }),
+    }
+}
+
+/// The turn that takes a prompt; all prompts of a batch share it. Await it for how it ends; dropping it changes nothing.
+#[derive(Clone, Debug)]
+pub struct Turn {
+    pub(crate) cell: TurnCell,
+}
+
+pub(crate) type TurnCell = Settle<Arc<TurnDone>>;
+
+#[derive(Debug)]
+pub(crate) struct TurnDone {
+    pub(crate) number: u64,
+    pub(crate) end: EndReason,
+    pub(crate) cost: TurnCost,
+}
+
+/// What a turn cost, counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct TurnCost {
+    /// Records written, from the turn's first queued prompt to its end.
+    pub records: u64,
+    /// Times something waited for durability.
+    pub barriers: u64,
+    /// Messages between the session's actors.
+    pub hops: u64,
+}
+
+impl Turn {
+    /// Waits for the turn's end: its number, how it ended, what it cost.
+    pub async fn done(&self) -> (u64, EndReason, TurnCost) {
+        let done = self.cell.wait().await;
+        (done.number, done.end.clone(), done.cost)
+    }
+}
+
+impl IntoFuture for Turn {
+    type Output = EndReason;
+    type IntoFuture = Pin<Box<dyn Future<Output = EndReason> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(async move { self.cell.wait().await.end.clone() })
+    }
+}

@@ -1,0 +1,117 @@
+//! The one driver of every awaiting seam: plan → recorded decisions → run the rest in order, contained, under their
+//! limits → commit → fold (by the law, from the records).
+
+use crate::{
+    contain::{Contained, contain},
+    cx::SessionCx,
+    hooks,
+};
+use futures::future::{Either, select};
+use portcullis_runtime::{
+    At, Body, Cancel, DecisionRecorded, Draft, Failure, JournalError, Planned, Reply, Seam, Subject,
+};
+use std::{sync::Arc, time::Instant};
+
+/// Why a driver gave up what it was doing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Stop {
+    /// The turn was cancelled; the law winds it down.
+    Cancelled,
+    /// Nothing can be committed any more.
+    Journal(JournalError),
+}
+
+impl From<JournalError> for Stop {
+    fn from(error: JournalError) -> Stop {
+        Stop::Journal(error)
+    }
+}
+
+/// Has every matching handler decide that has not. On return the decisions are committed (not yet durable) and
+/// [`State::close`](portcullis_runtime::law::State::close) yields what they come to.
+///
+/// `after_body`: a body has returned; a process must not start before that is durable.
+pub(crate) async fn judge<S: Seam>(
+    cx: &SessionCx,
+    at: At,
+    subject: Subject,
+    mut input: S::Input,
+    cancel: &Cancel,
+    mut after_body: bool,
+) -> Result<(), Stop> {
+    if cx.shared.table.is_bare::<S>() {
+        return Ok(());
+    }
+    let plan = cx.shared.table.plan::<S>(&input);
+    let mut native_ended = false;
+    for (order, planned) in plan.into_iter().enumerate() {
+        let recorded = cx.ledger.read(|s| s.decision_of(S::POINT, &subject, &planned.id).cloned());
+        if let Some(recorded) = recorded {
+            if let Some(decision) = S::recall(&recorded.decision) {
+                S::advance(&mut input, &planned.id, &decision, planned.native);
+                native_ended |= planned.native && S::ends_chain(&decision);
+            }
+            continue;
+        }
+        if planned.native && native_ended {
+            continue;
+        }
+        if !planned.native && after_body {
+            cx.ledger.barrier().await?;
+            after_body = false;
+        }
+        let started = Instant::now();
+        let answered = match select(run(cx, &planned, input.clone()), Box::pin(cancel.cancelled())).await {
+            Either::Left((answered, _)) => answered,
+            Either::Right(_) => return Err(Stop::Cancelled),
+        };
+        let reply = answered.unwrap_or_else(|failure| {
+            tracing::warn!(point = %S::POINT, handler = %planned.id, %failure, "a handler failed");
+            Reply::new(S::failed(&failure)).failed(failure)
+        });
+        S::advance(&mut input, &planned.id, &reply.decision, planned.native);
+        native_ended |= planned.native && S::ends_chain(&reply.decision);
+        let mut drafts: Vec<Draft> = reply.records.into_iter().map(|own| Draft::new(at.clone(), Body::Own(own))).collect();
+        drafts.push(Draft::new(
+            at.clone(),
+            DecisionRecorded {
+                point: S::POINT,
+                subject: subject.clone(),
+                id: planned.id,
+                order: u32::try_from(order).unwrap_or(u32::MAX),
+                decision: S::record(reply.decision),
+                context: reply.context.into_iter().filter(|text| !text.trim().is_empty()).collect(),
+                halt: reply.halt,
+                failure: reply.failure,
+                ms: u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
+            },
+        ));
+        let _enqueued = cx.ledger.commit(drafts)?;
+    }
+    Ok(())
+}
+
+type Answered<S> = Result<Reply<<S as Seam>::Decision>, Failure>;
+
+/// A native handler runs here, a bridge's in the session's hook runner.
+async fn run_foreign<S: Seam>(cx: &SessionCx, planned: &Planned<S>, input: S::Input) -> Answered<S> {
+    let (run, id) = (planned.run.clone(), planned.id.clone());
+    hooks::run(cx, S::POINT, id, move || {
+        let work: Contained<Reply<S::Decision>> = contain(None, Box::pin(async move { run.decide(input).await }));
+        work
+    })
+    .await
+}
+
+fn run<'a, S: Seam>(
+    cx: &'a SessionCx,
+    planned: &'a Planned<S>,
+    input: S::Input,
+) -> std::pin::Pin<Box<dyn Future<Output = Answered<S>> + 'a>> {
+    if planned.native {
+        let run = Arc::clone(&planned.run);
+        Box::pin(contain(Some(planned.deadline), Box::pin(async move { run.decide(input).await })))
+    } else {
+        Box::pin(run_foreign(cx, planned, input))
+    }
+}

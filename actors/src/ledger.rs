@@ -1,0 +1,115 @@
+//! A session's only pen. Validate, fold and enqueue are one synchronous step that returns a ticket, so the state and the
+//! journal's order never disagree between awaits.
+
+use portcullis_runtime::{Batch, Body, Draft, Journal, JournalError, Ownership, Record, RequestId, Ticket, law::State};
+use std::{
+    cell::{Cell, RefCell},
+    sync::Arc,
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+/// See the module. One per live session, on its arbiter.
+pub(crate) struct Ledger {
+    state: RefCell<State>,
+    /// `None` once the pen is given back.
+    own: RefCell<Option<Ownership>>,
+    journal: Arc<dyn Journal>,
+    barriers: Cell<u64>,
+    appends: Cell<u64>,
+}
+
+impl Ledger {
+    pub(crate) fn new(state: State, own: Ownership, journal: Arc<dyn Journal>) -> Ledger {
+        Ledger {
+            state: RefCell::new(state),
+            own: RefCell::new(Some(own)),
+            journal,
+            barriers: Cell::new(0),
+            appends: Cell::new(0),
+        }
+    }
+
+    /// Seals, folds and enqueues these records as one append. The first failure poisons the ledger: every later commit
+    /// and ticket fails alike, so nothing is built on what may not be there.
+    pub(crate) fn commit(&self, drafts: Vec<Draft>) -> Result<Ticket, JournalError> {
+        let mut own = self.own.borrow_mut();
+        let own = own.as_mut().ok_or_else(released)?;
+        if let Some(error) = own.commits.failure() {
+            return Err(error);
+        }
+        let mut state = self.state.borrow_mut();
+        let time = now_ms();
+        let mut batch = Batch::default();
+        for draft in drafts {
+            let record = draft.seal(state.head(), time);
+            if let Err(invalid) = state.apply(&record) {
+                // The law and the driver disagree: a defect of ours. Nothing of this append may become true.
+                let error = JournalError::Unavailable(format!("a record was refused by the law: {invalid}"));
+                tracing::error!(session = %own.session, %invalid, "a record was refused");
+                own.commits.failed(error.clone());
+                return Err(error);
+            }
+            note_waits(&record, &mut batch.opens, &mut batch.closes);
+            batch.records.push(record);
+        }
+        self.appends.set(self.appends.get() + 1);
+        let ticket = self.journal.append(own, batch);
+        if let Err(error) = &ticket {
+            own.commits.failed(error.clone());
+        }
+        ticket
+    }
+
+    /// Waits until everything committed so far is durable. The only thing that stands before an effect.
+    pub(crate) async fn barrier(&self) -> Result<(), JournalError> {
+        self.barriers.set(self.barriers.get() + 1);
+        let ticket = {
+            let own = self.own.borrow();
+            let own = own.as_ref().ok_or_else(released)?;
+            own.commits.ticket(own.head)
+        };
+        ticket.wait().await.map(|_| ())
+    }
+
+    pub(crate) fn read<R>(&self, f: impl FnOnce(&State) -> R) -> R {
+        f(&self.state.borrow())
+    }
+
+    /// Why nothing can be committed any more, if so.
+    pub(crate) fn failure(&self) -> Option<JournalError> {
+        match &*self.own.borrow() {
+            Some(own) => own.commits.failure(),
+            None => Some(released()),
+        }
+    }
+
+    /// Gives the pen back after all that was enqueued is settled.
+    pub(crate) async fn release(&self) -> Result<(), JournalError> {
+        let own = self.own.borrow_mut().take();
+        match own {
+            Some(own) => self.journal.release(own).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Barriers awaited and records written since the session was opened.
+    pub(crate) fn counts(&self) -> (u64, u64) {
+        (self.barriers.get(), self.state.borrow().head().0)
+    }
+}
+
+fn note_waits(record: &Record, opens: &mut Vec<RequestId>, closes: &mut Vec<RequestId>) {
+    match &record.body {
+        Body::InputRequested(r) => opens.push(r.request.clone()),
+        Body::InputResolved(r) => closes.push(r.request.clone()),
+        _ => {}
+    }
+}
+
+fn released() -> JournalError {
+    JournalError::Unavailable("this session was closed here".into())
+}
+
+pub(crate) fn now_ms() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| u64::try_from(d.as_millis()).unwrap_or(u64::MAX))
+}

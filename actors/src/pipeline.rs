@@ -1,0 +1,421 @@
+//! The tool pipeline: one call, from wherever the log left it to its result.
+//!
+//! The law says what the call owes ([`CallOwes`]); this carries it out. A live call starts at `Seal`, one found in a log
+//! starts where its records end; there is no second path.
+
+use crate::{
+    contain::{contain, contain_sync},
+    control::{Answer, Ask, Waiting},
+    cx::SessionCx,
+    judge::{Stop, judge},
+    runtime::LiveCall,
+};
+use futures::future::{Either, select};
+use portcullis_runtime::{
+    Arguments, At, BoxError, CallKey, Cancel, CauseName, Committed, Decision, DecisionRecorded, Draft, Ended, Execution,
+    Failure, Frozen, GuardVerdict, HandlerId, InputRequested, InputResolved, Outcome, Output, Point, PostExecute,
+    PreExecute, Proposed, Reason, RequestId, Resolution, Returned, Rewrite, Scene, Seam, Source, Subject, Tool,
+    ToolCall, ToolCx, ToolDispatched, ToolError, ToolResult, ToolReturned, ToolRewrite, ToolSpec, Token,
+    law::CallOwes,
+};
+use std::{
+    fmt::Write,
+    pin::pin,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+use tracing::Instrument;
+
+/// How long a body may take to end by itself once its call is cancelled or out of time; then it is dropped.
+const BODY_GRACE: Duration = Duration::from_secs(5);
+
+/// Carries the call to its result. `Stop::Cancelled` leaves what is still owed to the law's wind-down.
+pub(crate) async fn run(cx: &SessionCx, key: CallKey, cancel: Cancel) -> Result<(), Stop> {
+    let span = tracing::info_span!(parent: &cx.span, "call", turn = key.turn, step = key.step, call = %key.call);
+    let trip = Trip::start(cx, key, cancel);
+    trip.run().instrument(span).await
+}
+
+/// One trip of a call through the pipeline, under its own token.
+struct Trip<'c> {
+    cx: &'c SessionCx,
+    key: CallKey,
+    at: At,
+    subject: Subject,
+    token: Token,
+    cancel: Cancel,
+}
+
+impl Drop for Trip<'_> {
+    /// Whatever happens, the token ends with its trip; nested calls that are still open are named.
+    fn drop(&mut self) {
+        self.cx.shared.live.remove(&self.token.id());
+        match self.cx.shared.mint.end(&self.token) {
+            Ok(end) if end.open_children > 0 => {
+                tracing::error!(call = %self.key, open = end.open_children, "a call ended before its nested calls");
+            }
+            Ok(_) => {}
+            Err(error) => tracing::error!(call = %self.key, %error, "a call's token could not be ended"),
+        }
+    }
+}
+
+impl<'c> Trip<'c> {
+    fn start(cx: &'c SessionCx, key: CallKey, cancel: Cancel) -> Trip<'c> {
+        let token = cx.shared.mint.root();
+        let live = LiveCall { session: cx.info.id.clone(), key: key.clone(), cancel: cancel.clone() };
+        cx.shared.live.insert(token.id(), live);
+        let at = At::call(key.turn, key.step, key.call.clone());
+        let subject = Subject::Call(key.call.clone());
+        Trip { cx, key, at, subject, token, cancel }
+    }
+
+    async fn run(&self) -> Result<(), Stop> {
+        let mut passed = None;
+        loop {
+            match self.cx.ledger.read(|s| s.call(&self.key.call, passed)) {
+                CallOwes::Done | CallOwes::Await => return Ok(()),
+                CallOwes::Seal => self.seal().await?,
+                CallOwes::Judge(point) => {
+                    match point {
+                        Point::PreExecute => self.gate().await?,
+                        Point::Guard => self.guards()?,
+                        _ => self.review(passed).await?,
+                    }
+                    passed = Some(point);
+                }
+                CallOwes::Ask { by, reasons } => self.ask(by, reasons).await?,
+                CallOwes::Answer(request) => self.answer(request).await?,
+                CallOwes::Dispatch { attempt } => self.dispatch(attempt).await?,
+                CallOwes::Commit(drafts) => self.commit(drafts).await?,
+                _ => return Ok(()),
+            }
+        }
+    }
+
+    /// Materialise, look up, check, rewrite, check again; then the call's identity is sealed (C-PIPE-1, 9).
+    async fn seal(&self) -> Result<(), Stop> {
+        let facts = self.cx.ledger.read(|s| s.call_facts(&self.key.call));
+        let Some(facts) = facts else { return Ok(()) };
+        let sealed = |arguments, spec: Option<&ToolSpec>| ToolCall {
+            name: facts.name.clone(),
+            id: facts.id.clone(),
+            arguments,
+            idempotent: spec.is_some_and(|s| s.idempotent),
+            concurrency_safe: spec.is_some_and(|s| s.concurrency_safe),
+        };
+        let refuse = |raw: Arc<str>, refused| sealed(Arguments::Refused { raw, refused }, None);
+        let Some((spec, _)) = self.cx.shared.table.find(&facts.name) else {
+            return self.put(refuse(facts.raw.clone(), Ended::UnknownTool));
+        };
+        let requested = match materialise(&facts.raw, spec) {
+            Ok(requested) => requested,
+            Err(refused) => return self.put(refuse(facts.raw.clone(), refused)),
+        };
+        let input =
+            Proposed::new(self.scene(), self.key.clone(), facts.id.clone(), spec.clone(), requested.clone());
+        judge::<Rewrite>(self.cx, self.at.clone(), self.subject.clone(), input, &self.cancel, false).await?;
+        let rewritten = Rewrite::fold(&self.cx.ledger.read(|s| s.decided::<Rewrite>(&self.subject)));
+        let Some((by, effective)) = rewritten.effective.filter(|(_, effective)| *effective != requested) else {
+            return self.put(sealed(Arguments::Sealed { text: requested }, Some(spec)));
+        };
+        let call = match materialise(effective.text(), spec) {
+            Ok(text) => sealed(Arguments::Sealed { text }, Some(spec)),
+            Err(refused) => refuse(effective.text().into(), refused),
+        };
+        let rewrite = Draft::new(self.at.clone(), ToolRewrite { requested, effective, by });
+        let _enqueued = self.cx.ledger.commit(vec![rewrite, Draft::new(self.at.clone(), call)])?;
+        Ok(())
+    }
+
+    async fn gate(&self) -> Result<(), Stop> {
+        if self.cx.shared.table.is_bare::<PreExecute>() {
+            return Ok(());
+        }
+        let Some(execution) = self.execution() else { return Ok(()) };
+        judge::<PreExecute>(self.cx, self.at.clone(), self.subject.clone(), execution, &self.cancel, false).await
+    }
+
+    /// C-PIPE-4: after the whole gate, synchronously; a guard that fails denies.
+    fn guards(&self) -> Result<(), Stop> {
+        let table = &self.cx.shared.table;
+        if table.guards.is_empty() {
+            return Ok(());
+        }
+        let Some(execution) = self.execution() else { return Ok(()) };
+        let mut drafts = Vec::new();
+        for (order, guard) in table.guards.iter().enumerate() {
+            if !guard.tools.matches(&execution.tool.name) {
+                continue;
+            }
+            if self.cx.ledger.read(|s| s.decision_of(Point::Guard, &self.subject, &guard.id).is_some()) {
+                continue;
+            }
+            let started = Instant::now();
+            let (verdict, failure) = match contain_sync(|| guard.run.check(&execution)) {
+                Ok(None) => (GuardVerdict::Abstain, None),
+                Ok(Some(reason)) => (GuardVerdict::Deny { reason }, None),
+                Err(failure) => {
+                    tracing::warn!(guard = %guard.id, %failure, "a guard failed");
+                    let reason = Reason::from("A policy check failed, so this call was not run.");
+                    (GuardVerdict::Deny { reason }, Some(failure))
+                }
+            };
+            let decision = DecisionRecorded {
+                point: Point::Guard,
+                subject: self.subject.clone(),
+                id: guard.id.clone(),
+                order: u32::try_from(order).unwrap_or(u32::MAX),
+                decision: Decision::Guard(verdict),
+                context: Vec::new(),
+                halt: None,
+                failure,
+                ms: millis(started.elapsed()),
+            };
+            drafts.push(Draft::new(self.at.clone(), decision));
+        }
+        if !drafts.is_empty() {
+            let _enqueued = self.cx.ledger.commit(drafts)?;
+        }
+        Ok(())
+    }
+
+    /// C-ASK-1: one request, published after its commit. Without a channel to a person it is settled at once.
+    async fn ask(&self, by: Vec<HandlerId>, reasons: Vec<Reason>) -> Result<(), Stop> {
+        let Some(execution) = self.execution() else { return Ok(()) };
+        let request = RequestId::of(&self.cx.info.id, &self.key);
+        let digest = execution.arguments.sha256();
+        let requested = InputRequested { request: request.clone(), digest: hex(&digest).into(), reasons, by };
+        let mut drafts = vec![Draft::new(self.at.clone(), requested.clone())];
+        if !self.cx.approvals {
+            let none = InputResolved {
+                request,
+                resolution: Resolution::Unavailable,
+                text: None,
+                by: Source::Runtime,
+            };
+            drafts.push(Draft::new(self.at.clone(), none));
+            let _enqueued = self.cx.ledger.commit(drafts)?;
+            return Ok(());
+        }
+        self.waiting(&requested, &execution);
+        let _enqueued = self.cx.ledger.commit(drafts)?;
+        Ok(self.cx.ledger.barrier().await?)
+    }
+
+    fn waiting(&self, requested: &InputRequested, execution: &Execution) -> Arc<Waiting> {
+        self.cx.control.ask(Ask {
+            id: requested.request.clone(),
+            key: self.key.clone(),
+            tool: execution.tool.name.clone(),
+            arguments: execution.arguments.clone(),
+            digest: execution.arguments.sha256(),
+            reasons: requested.reasons.clone(),
+            by: requested.by.clone(),
+        })
+    }
+
+    /// Waits for a person. The answer is reported to whoever gave it only once it is durable.
+    async fn answer(&self, request: RequestId) -> Result<(), Stop> {
+        let waiting = match self.cx.control.waiting(&request) {
+            Some(waiting) => waiting,
+            // Found in the log: the question is put again under the same name, never asked anew.
+            None => {
+                let asked = self.cx.ledger.read(|s| s.call_facts(&self.key.call).and_then(|f| f.asked));
+                let (Some(asked), Some(execution)) = (asked, self.execution()) else { return Ok(()) };
+                self.waiting(&asked, &execution)
+            }
+        };
+        let (answer, by) = match select(pin!(waiting.answer.wait()), pin!(self.cancel.cancelled())).await {
+            Either::Left((given, _)) => given,
+            Either::Right(_) => {
+                self.cx.control.settled(&request, Err(crate::AnswerError::Settled));
+                return Err(Stop::Cancelled);
+            }
+        };
+        let (resolution, text) = match answer {
+            Answer::Allow => (Resolution::Allowed, None),
+            Answer::Refuse(text) => (Resolution::Refused, text),
+        };
+        let resolved = InputResolved { request: request.clone(), resolution, text, by };
+        let committed = match self.put(resolved) {
+            Ok(()) => self.cx.ledger.barrier().await.map_err(Stop::from),
+            Err(stop) => Err(stop),
+        };
+        let told = match &committed {
+            Err(Stop::Journal(error)) => Err(error.clone().into()),
+            _ => Ok(()),
+        };
+        self.cx.control.settled(&request, told);
+        committed
+    }
+
+    /// Intent before effect: the body starts only when `tool/dispatched` is durable.
+    async fn dispatch(&self, attempt: u32) -> Result<(), Stop> {
+        let Some(execution) = self.execution() else { return Ok(()) };
+        let tool = self.cx.shared.table.find(&execution.tool.name).map(|(_, tool)| tool.clone());
+        self.put(ToolDispatched { attempt })?;
+        self.cx.ledger.barrier().await?;
+        let started = Instant::now();
+        let outcome = match tool {
+            Some(tool) => self.body(tool, execution, attempt).await,
+            None => Outcome::ended(Ended::UnknownTool),
+        };
+        self.put(ToolReturned { attempt, outcome: Arc::new(outcome), ms: millis(started.elapsed()) })
+    }
+
+    async fn body(&self, tool: Arc<dyn Tool>, execution: Execution, attempt: u32) -> Outcome {
+        let limit = execution.tool.limit;
+        let name = execution.tool.name.clone();
+        let stop = self.cancel.child();
+        let tcx = ToolCx::new(stop.clone(), attempt);
+        type Ran = Result<Output, ToolError>;
+        let work = contain::<Ran>(
+            None,
+            Box::pin(async move { Ok::<Ran, BoxError>(tool.call(execution, tcx).await) }),
+        );
+        let mut work = pin!(work);
+        let out_of_time = async {
+            match limit {
+                Some(limit) => tokio::time::sleep(limit).await,
+                None => std::future::pending().await,
+            }
+        };
+        let (cancelled, out_of_time) = (pin!(self.cancel.cancelled()), pin!(out_of_time));
+        let stopped = select(cancelled, out_of_time);
+        let (ended, ran) = match select(&mut work, stopped).await {
+            // A body that gave up because it heard the cancel first was cancelled; one that finished has finished.
+            Either::Left((Ok(Err(ToolError(said))), _)) if self.cancel.is_cancelled() => {
+                let cause = self.cancel.cause().unwrap_or(portcullis_runtime::Cause::User);
+                return Outcome { ended: Ended::Cancelled { cause: CauseName(cause) }, output: Some(said) };
+            }
+            Either::Left((ran, _)) => return self.returned(&name, ran),
+            Either::Right((why, _)) => {
+                let ended = match why {
+                    Either::Left((cause, _)) => Ended::Cancelled { cause: CauseName(cause) },
+                    Either::Right(_) => Ended::Timeout { limit_ms: limit.map_or(0, millis) },
+                };
+                stop.cancel(portcullis_runtime::Cause::Deadline);
+                (ended, tokio::time::timeout(BODY_GRACE, &mut work).await)
+            }
+        };
+        let said = match ran {
+            Ok(Ok(Ok(output) | Err(ToolError(output)))) => Some(output),
+            _ => None,
+        };
+        Outcome { ended, output: said }
+    }
+
+    fn returned(&self, name: &Arc<str>, ran: Result<Result<Output, ToolError>, Failure>) -> Outcome {
+        match ran {
+            Ok(result) => result.into(),
+            Err(failure) => {
+                tracing::error!(tool = %name, %failure, "a tool failed");
+                let by = HandlerId::new(Ended::TOOLS, name.clone());
+                Outcome::ended(Ended::HandlerFailure { by, point: None, failure })
+            }
+        }
+    }
+
+    /// C-PIPE-6: the review sees every decided outcome.
+    async fn review(&self, passed: Option<Point>) -> Result<(), Stop> {
+        if self.cx.shared.table.is_bare::<PostExecute>() {
+            return Ok(());
+        }
+        let (facts, outcome) = self.cx.ledger.read(|s| {
+            (s.call_facts(&self.key.call), s.outcome(&self.key.call, passed))
+        });
+        let (Some(facts), Some(outcome)) = (facts, outcome) else { return Ok(()) };
+        let ran = outcome.ended.was_dispatched();
+        let spec = self.cx.shared.table.find(&facts.name).map(|(spec, _)| spec.clone());
+        let took = Duration::from_millis(facts.took_ms);
+        let input = Returned::new(
+            self.scene(),
+            self.key.clone(),
+            facts.id,
+            facts.name,
+            spec,
+            facts.arguments,
+            outcome,
+            took,
+        );
+        judge::<PostExecute>(self.cx, self.at.clone(), self.subject.clone(), input, &self.cancel, ran).await
+    }
+
+    /// What the law owes without outside help; a result is shown to the observers once it is durable.
+    async fn commit(&self, drafts: Vec<Draft>) -> Result<(), Stop> {
+        let results: Vec<ToolResult> = drafts
+            .iter()
+            .filter_map(|d| match &d.body {
+                portcullis_runtime::Body::ToolResult(result) => Some(result.clone()),
+                _ => None,
+            })
+            .collect();
+        let scene = self.scene();
+        let name = self.cx.ledger.read(|s| s.call_facts(&self.key.call)).map(|f| f.name);
+        let ticket = self.cx.ledger.commit(drafts)?;
+        let observers = &self.cx.shared.table.observers;
+        let Some(name) = name.filter(|_| !results.is_empty() && !observers.is_empty()) else { return Ok(()) };
+        ticket.wait().await?;
+        for result in results {
+            let seen = Committed::new(
+                scene.clone(),
+                self.key.clone(),
+                name.clone(),
+                result.outcome,
+                result.content,
+                result.error,
+            );
+            for observer in observers.iter().filter(|o| o.tools.matches(&name)) {
+                if let Err(failure) = contain_sync(|| observer.run.observe(&seen)) {
+                    tracing::error!(observer = %observer.id, %failure, "an observer failed");
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn put(&self, body: impl Into<portcullis_runtime::Body>) -> Result<(), Stop> {
+        let _enqueued = self.cx.ledger.commit(vec![Draft::new(self.at.clone(), body)])?;
+        Ok(())
+    }
+
+    fn scene(&self) -> Scene {
+        self.cx.scene()
+    }
+
+    /// The call's snapshot, once it is sealed.
+    fn execution(&self) -> Option<Execution> {
+        let facts = self.cx.ledger.read(|s| s.call_facts(&self.key.call))?;
+        let (spec, _) = self.cx.shared.table.find(&facts.name)?;
+        Some(Execution::new(
+            self.token.id(),
+            self.token.parent(),
+            self.scene(),
+            self.key.clone(),
+            facts.id,
+            spec.clone(),
+            facts.requested?,
+            facts.arguments?,
+        ))
+    }
+}
+
+fn materialise(text: &str, spec: &ToolSpec) -> Result<Frozen, Ended> {
+    let refused = |message: String| Ended::InvalidArguments { message: message.into() };
+    let arguments = Frozen::arguments(text).map_err(|e| refused(e.to_string()))?;
+    spec.accepts(&arguments).map_err(refused)?;
+    Ok(arguments)
+}
+
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
+        // Writing to a String cannot fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+fn millis(d: Duration) -> u64 {
+    u64::try_from(d.as_millis()).unwrap_or(u64::MAX)
+}

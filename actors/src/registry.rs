@@ -1,0 +1,41 @@
+//! RegistryActor: one per arbiter. Runs calls over the table; `Execute` is re-entrant, so a call made inside a call
+//! never waits for itself.
+
+use crate::{cx::Room, judge::Stop, pipeline};
+use actix::prelude::*;
+use portcullis_runtime::{CallKey, Cancel, SessionId};
+use std::rc::Rc;
+
+/// The actor.
+pub(crate) struct RegistryActor {
+    pub(crate) room: Rc<Room>,
+}
+
+impl Actor for RegistryActor {
+    type Context = Context<Self>;
+}
+
+/// Carries a call of an open step from wherever the log left it to its result.
+pub(crate) struct Execute {
+    pub(crate) session: SessionId,
+    pub(crate) key: CallKey,
+    pub(crate) cancel: Cancel,
+}
+
+impl Message for Execute {
+    type Result = Result<(), Stop>;
+}
+
+impl actix::Handler<Execute> for RegistryActor {
+    type Result = ResponseFuture<Result<(), Stop>>;
+
+    fn handle(&mut self, call: Execute, _: &mut Context<Self>) -> Self::Result {
+        let cx = self.room.find(&call.session);
+        Box::pin(async move {
+            match cx {
+                Some(cx) => pipeline::run(&cx, call.key, call.cancel).await,
+                None => Err(Stop::Cancelled),
+            }
+        })
+    }
+}

@@ -1,0 +1,362 @@
+//! The runtime itself: the system's thread, its arbiters, and the directory of live sessions.
+
+use crate::{
+    handles::{Session, SessionInner},
+    host::{DrainAll, Host, Open, OpenError},
+    pipeline::hex,
+    session::Parked,
+    turn,
+};
+use actix::prelude::*;
+use dashmap::{DashMap, Entry};
+use portcullis_runtime::{
+    CallKey, Cancel, ConfigInForce, Frozen, HandlerRow, Journal, Limits, Mint, Model, Registered, RequestHeader,
+    SessionId, Settle, Table, TokenId, plan::TableError,
+};
+use std::{
+    collections::hash_map::RandomState,
+    fmt,
+    hash::{BuildHasher, Hasher},
+    io,
+    path::PathBuf,
+    sync::{Arc, Mutex, PoisonError},
+    thread,
+    time::{Duration, Instant},
+};
+use tokio::sync::oneshot;
+
+/// Everything a runtime is made of.
+pub struct Config {
+    /// The tools and handlers.
+    pub table: Table,
+    /// The model.
+    pub model: Arc<dyn Model>,
+    /// The journal.
+    pub journal: Arc<dyn Journal>,
+    /// The system text of every request.
+    pub system: Arc<str>,
+    /// What turns are held to.
+    pub limits: Limits,
+    /// Threads that hold sessions; `None` for one per core.
+    pub arbiters: Option<usize>,
+    /// Handlers that must be registered, as `owner/handler`: one that is missing is a start error, never ignored.
+    pub required: Vec<String>,
+}
+
+/// Why a runtime did not start.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// Two registrations share a name.
+    #[error(transparent)]
+    Table(#[from] TableError),
+    /// A handler that the configuration names is not registered.
+    #[error("the configuration needs the handler `{0}`, which nobody registered")]
+    Missing(String),
+    /// A panic would take the process down.
+    #[error("this program is built with `panic = \"abort\"`: one handler's panic would end every session. Build with unwinding")]
+    PanicAbort,
+    /// A thread could not be started.
+    #[error("a thread could not be started: {0}")]
+    Thread(String),
+}
+
+/// How a session is opened. What a new session is created with stays; an existing one keeps its own.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct SessionOptions {
+    /// Its working directory, absolute.
+    pub cwd: PathBuf,
+    /// The kind of front door: `cli`, `http`, `library`, …
+    pub channel: Arc<str>,
+    /// There is a person to ask. Without one, a call that needs approval is denied and says so.
+    pub approvals: bool,
+}
+
+impl SessionOptions {
+    /// In this directory, by the front door `library`, with no one to ask.
+    pub fn new(cwd: impl Into<PathBuf>) -> SessionOptions {
+        SessionOptions { cwd: cwd.into(), channel: "library".into(), approvals: false }
+    }
+
+    /// Names the front door.
+    pub fn channel(mut self, channel: impl Into<Arc<str>>) -> SessionOptions {
+        self.channel = channel.into();
+        self
+    }
+
+    /// Someone answers questions: [`Session::answer`].
+    pub fn approvals(mut self) -> SessionOptions {
+        self.approvals = true;
+        self
+    }
+}
+
+/// A call that is being run.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct LiveCall {
+    /// Its session.
+    pub session: SessionId,
+    /// Its key.
+    pub key: CallKey,
+    /// Its turn's cancel.
+    pub cancel: Cancel,
+}
+
+/// What all actors of a runtime share. Frozen but for the two directories.
+pub(crate) struct Shared {
+    pub(crate) table: Arc<Table>,
+    pub(crate) model: Arc<dyn Model>,
+    pub(crate) journal: Arc<dyn Journal>,
+    pub(crate) mint: Mint,
+    pub(crate) incarnation: u128,
+    pub(crate) config: ConfigInForce,
+    header: Arc<RequestHeader>,
+    pub(crate) live: DashMap<TokenId, LiveCall>,
+    sessions: DashMap<SessionId, Settle<Result<Session, OpenError>>>,
+}
+
+impl Shared {
+    pub(crate) fn header(&self) -> Arc<RequestHeader> {
+        self.header.clone()
+    }
+
+    /// The session left memory: its name may be opened again.
+    pub(crate) fn forget(&self, handle: &Arc<SessionInner>) {
+        self.sessions.remove_if(&handle.info.id, |_, cell| {
+            matches!(cell.get(), Some(Ok(session)) if Arc::ptr_eq(&session.inner, handle))
+        });
+    }
+}
+
+/// A running runtime. Clones are the same one; when the last is dropped without [`Runtime::shutdown`], its threads stop
+/// and open turns stay in their logs.
+#[derive(Clone)]
+pub struct Runtime {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    shared: Arc<Shared>,
+    hosts: Vec<Addr<Host>>,
+    system: System,
+    /// Resolves when all threads are gone. Taken by whoever shuts down.
+    ended: Mutex<Option<oneshot::Receiver<()>>>,
+    draining: Settle<()>,
+}
+
+impl fmt::Debug for Runtime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Runtime").field("arbiters", &self.inner.hosts.len()).finish_non_exhaustive()
+    }
+}
+
+/// What a shutdown left.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct Leftover {
+    /// Sessions whose turn was still open at the limit. Their logs are whole; opened again, the same turn goes on.
+    pub parked: Vec<SessionId>,
+}
+
+impl Runtime {
+    /// Starts the threads. Works from any async context; needs no actix system of the caller's.
+    pub async fn start(config: Config) -> Result<Runtime, StartError> {
+        if cfg!(panic = "abort") {
+            return Err(StartError::PanicAbort);
+        }
+        config.table.check()?;
+        let rows = config.table.introspect();
+        for required in &config.required {
+            if !rows.iter().any(|row| row.id.to_string() == *required) {
+                return Err(StartError::Missing(required.clone()));
+            }
+        }
+        let model = config.model.name();
+        let in_force = in_force(&rows, model.clone(), config.limits);
+        let header = Arc::new(turn::header(model, config.system, &config.table));
+        let shared = Arc::new(Shared {
+            table: Arc::new(config.table),
+            model: config.model,
+            journal: config.journal,
+            mint: Mint::new(random()),
+            incarnation: random(),
+            config: in_force,
+            header,
+            live: DashMap::new(),
+            sessions: DashMap::new(),
+        });
+        let cores = || thread::available_parallelism().map_or(1, |n| n.get());
+        let arbiters = config.arbiters.unwrap_or_else(cores).max(1);
+        let (ready, started) = oneshot::channel();
+        let (end, ended) = oneshot::channel();
+        let on_thread = shared.clone();
+        thread::Builder::new()
+            .name("portcullis-system".into())
+            .spawn(move || {
+                hold_system(arbiters, &on_thread, ready);
+                // Nobody listens when the runtime was only dropped.
+                let _ = end.send(());
+            })
+            .map_err(|e| StartError::Thread(e.to_string()))?;
+        let (system, hosts) = match started.await {
+            Ok(started) => started.map_err(|e| StartError::Thread(e.to_string()))?,
+            Err(_) => return Err(StartError::Thread("the system's thread ended at once".into())),
+        };
+        let inner = Inner { shared, hosts, system, ended: Mutex::new(Some(ended)), draining: Settle::new() };
+        Ok(Runtime { inner: Arc::new(inner) })
+    }
+
+    /// Opens a session: a live one is handed out, one in the journal is taken up where its log ends, else it is created.
+    pub async fn session(&self, id: SessionId, options: SessionOptions) -> Result<Session, OpenError> {
+        if self.inner.draining.is_settled() {
+            return Err(OpenError::Draining);
+        }
+        let shared = &self.inner.shared;
+        let (cell, mine) = match shared.sessions.entry(id.clone()) {
+            Entry::Occupied(live) => (live.get().clone(), false),
+            Entry::Vacant(free) => (free.insert(Settle::new()).value().clone(), true),
+        };
+        if mine {
+            let opening = Opening { shared: shared.clone(), id: id.clone(), cell: cell.clone() };
+            let host = self.host_of(&id);
+            let opened = host.send(Open { id, options }).await.unwrap_or(Err(OpenError::Draining));
+            opening.settle(opened);
+        }
+        cell.wait().await
+    }
+
+    /// Every registration, read from the very table that the dispatcher reads.
+    pub fn introspect(&self) -> Vec<Registered> {
+        self.inner.shared.table.introspect()
+    }
+
+    /// The calls that are being run now.
+    pub fn live_calls(&self) -> Vec<LiveCall> {
+        self.inner.shared.live.iter().map(|entry| entry.value().clone()).collect()
+    }
+
+    /// The live sessions.
+    pub fn live_sessions(&self) -> Vec<SessionId> {
+        self.inner.shared.sessions.iter().map(|entry| entry.key().clone()).collect()
+    }
+
+    /// Takes nothing more, lets open turns end within the limit, flushes, stops the threads, and says what it left.
+    pub async fn shutdown(self, within: Duration) -> Leftover {
+        let _ = self.inner.draining.settle(());
+        let until = Instant::now() + within;
+        let drains = self.inner.hosts.iter().map(|host| host.send(DrainAll { until }));
+        let drained = futures::future::join_all(drains).await;
+        let mut parked: Vec<SessionId> = drained
+            .into_iter()
+            .flatten()
+            .flatten()
+            .filter(|(_, parked)| *parked == Parked::InTurn)
+            .map(|(id, _)| id)
+            .collect();
+        parked.sort();
+        self.inner.system.stop();
+        let ended = self.inner.ended.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(ended) = ended {
+            // An error means that the thread is gone, which is what we wait for.
+            let _ = ended.await;
+        }
+        Leftover { parked }
+    }
+
+    /// A session's arbiter, by its name: the same one each time.
+    fn host_of(&self, id: &SessionId) -> &Addr<Host> {
+        let hosts = &self.inner.hosts;
+        let hash = id.as_str().bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        });
+        let spread = usize::try_from(hash >> 32).unwrap_or_default();
+        &hosts[spread % hosts.len()]
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.system.stop();
+    }
+}
+
+/// An opening under way: others who want the same session wait for it. If it is given up (its future dropped), they are
+/// told and the name is free.
+struct Opening {
+    shared: Arc<Shared>,
+    id: SessionId,
+    cell: Settle<Result<Session, OpenError>>,
+}
+
+impl Opening {
+    fn settle(&self, opened: Result<Session, OpenError>) {
+        let failed = opened.is_err();
+        // The only other settler is our own drop, which comes later.
+        let _ = self.cell.settle(opened);
+        if failed {
+            self.free();
+        }
+    }
+
+    fn free(&self) {
+        self.shared.sessions.remove_if(&self.id, |_, cell| !matches!(cell.get(), Some(Ok(_))));
+    }
+}
+
+impl Drop for Opening {
+    fn drop(&mut self) {
+        if self.cell.settle(Err(OpenError::Draining)).is_ok() {
+            self.free();
+        }
+    }
+}
+
+type Started = io::Result<(System, Vec<Addr<Host>>)>;
+
+/// Holds the actix system until it is stopped, then waits for every arbiter's thread.
+fn hold_system(arbiters: usize, shared: &Arc<Shared>, ready: oneshot::Sender<Started>) {
+    let runner = System::new();
+    let made: io::Result<Vec<Arbiter>> = (0..arbiters).map(|_| Arbiter::try_new()).collect();
+    let arbiters = match made {
+        Ok(arbiters) => arbiters,
+        Err(error) => {
+            let _ = ready.send(Err(error));
+            return;
+        }
+    };
+    let hosts = arbiters
+        .iter()
+        .map(|arbiter| {
+            let shared = shared.clone();
+            Host::start_in_arbiter(&arbiter.handle(), move |_| Host::new(shared))
+        })
+        .collect();
+    if ready.send(Ok((System::current(), hosts))).is_err() {
+        return;
+    }
+    if let Err(error) = runner.run() {
+        tracing::error!(%error, "the actor system ended badly");
+    }
+    for arbiter in arbiters {
+        arbiter.stop();
+        if arbiter.join().is_err() {
+            tracing::error!("an arbiter's thread panicked");
+        }
+    }
+}
+
+fn in_force(rows: &[Registered], model: Arc<str>, limits: Limits) -> ConfigInForce {
+    let handlers: Vec<HandlerRow> = rows.iter().map(HandlerRow::from).collect();
+    let mut config = ConfigInForce { digest: "".into(), handlers, model, limits };
+    let digest = Frozen::of(&config).map(|sealed| hex(&sealed.sha256()));
+    config.digest = digest.unwrap_or_default().into();
+    config
+}
+
+/// A number that no other process has: what `RandomState` draws from the system, twice.
+fn random() -> u128 {
+    let draw = || RandomState::new().build_hasher().finish();
+    u128::from(draw()) << 64 | u128::from(draw())
+}

@@ -1,0 +1,253 @@
+//! SessionActor: one per live session. It owns the door, opens turns, and watches over the one that runs.
+
+use crate::{
+    cx::{Room, SessionCx},
+    handles::{SessionInner, Submit, Turn},
+    judge::Stop,
+    registry::RegistryActor,
+    runtime::Shared,
+    turn::TurnActor,
+};
+use actix::prelude::*;
+use portcullis_runtime::{
+    At, Body, Cancel, Draft, EndReason, JournalError, PromptQueued, Settle,
+    law::Next,
+};
+use std::{rc::Rc, sync::Arc, time::Instant};
+
+/// The actor.
+pub(crate) struct SessionActor {
+    pub(crate) cx: Rc<SessionCx>,
+    pub(crate) registry: Addr<RegistryActor>,
+    pub(crate) room: Rc<Room>,
+    pub(crate) handle: Arc<SessionInner>,
+    /// Boxed: actors must be `Unpin`, a receiver is not.
+    pub(crate) door: Option<std::pin::Pin<Box<async_channel::Receiver<Submit>>>>,
+    pub(crate) turn: Option<Addr<TurnActor>>,
+}
+
+impl Actor for SessionActor {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Context<Self>) {
+        if let Some(door) = self.door.take() {
+            ctx.add_stream(door);
+        }
+        // A log that was left with work in it goes on at once.
+        self.wake(ctx);
+    }
+
+    fn stopped(&mut self, _: &mut Context<Self>) {
+        leave(&self.room, &self.cx.shared, &self.handle);
+    }
+}
+
+impl Drop for SessionActor {
+    /// Also while unwinding: whoever waits is told, and the name is free again.
+    fn drop(&mut self) {
+        leave(&self.room, &self.cx.shared, &self.handle);
+        let gone = EndReason::Error { code: "session_gone".into(), message: "the session left memory".into() };
+        self.cx.waiting.borrow_mut().extend(self.handle.control.all_turns());
+        self.cx.finish_turn(0, &gone);
+    }
+}
+
+/// Out of the directory and the room; twice does no harm.
+fn leave(room: &Room, shared: &Shared, handle: &Arc<SessionInner>) {
+    handle.ingress.close();
+    room.leave(&handle.info.id);
+    shared.forget(handle);
+    let _ = handle.control.gone.settle(());
+}
+
+impl StreamHandler<Submit> for SessionActor {
+    fn handle(&mut self, submit: Submit, ctx: &mut Context<Self>) {
+        let cell = Settle::new();
+        let cx = self.cx.clone();
+        let drafts = submit
+            .contents
+            .into_iter()
+            .map(|content| {
+                let queued = PromptQueued { kind: submit.kind, content, source: submit.source.clone() };
+                Draft::new(At::session(), queued)
+            })
+            .collect::<Vec<_>>();
+        let first = cx.ledger.read(|s| s.head());
+        let count = drafts.len() as u64;
+        if let Err(error) = cx.ledger.commit(drafts) {
+            // Whoever sent it has gone if this cannot be delivered.
+            let _ = submit.reply.send(Err(error.clone()));
+            return self.poisoned(&error, ctx);
+        }
+        for seq in first.0..first.0 + count {
+            cx.control.expect_turn(portcullis_runtime::Seq(seq), cell.clone());
+        }
+        self.wake(ctx);
+        let acknowledge = async move {
+            let durable = cx.ledger.barrier().await;
+            let _ = submit.reply.send(durable.map(|()| Turn { cell }));
+        };
+        ctx.spawn(acknowledge.into_actor(self));
+    }
+
+    fn finished(&mut self, _: &mut Context<Self>) {
+        // The door closes when the session drains; the actor goes on until its turn is over.
+    }
+}
+
+impl SessionActor {
+    /// Opens a turn if one is owed and none is open. The batch is what is queued now: a prompt that comes later, even
+    /// right after a cancel of this turn, waits for the next one.
+    fn wake(&mut self, ctx: &mut Context<Self>) {
+        if self.turn.is_some() {
+            return;
+        }
+        let (open, next) = self.cx.ledger.read(|s| (s.open_turn(), s.next(None)));
+        match (open, next) {
+            (Some(_), _) => {}
+            (None, Next::Commit(drafts)) => {
+                let takes: Vec<_> = drafts
+                    .iter()
+                    .filter_map(|d| match &d.body {
+                        Body::TurnStart(start) => Some(start.takes.clone()),
+                        _ => None,
+                    })
+                    .flatten()
+                    .collect();
+                if let Err(error) = self.cx.ledger.commit(drafts) {
+                    return self.poisoned(&error, ctx);
+                }
+                self.cx.join_turn(takes.into_iter());
+            }
+            _ => return,
+        }
+        let cancel = Cancel::new();
+        self.cx.control.open_turn(cancel.clone());
+        let turn = TurnActor {
+            cx: self.cx.clone(),
+            registry: self.registry.clone(),
+            session: ctx.address(),
+            cancel,
+        };
+        self.turn = Some(turn.start());
+    }
+
+    /// Nothing can be committed any more: everyone who waits is told, and the session leaves memory. Its log stays as
+    /// it is, and opening it again reads what is really there.
+    fn poisoned(&mut self, error: &JournalError, ctx: &mut Context<Self>) {
+        let turn = self.cx.ledger.read(|s| s.open_turn().unwrap_or_default());
+        tracing::error!(session = %self.cx.info.id, %error, "the journal failed; the session leaves memory");
+        self.cx.waiting.borrow_mut().extend(self.handle.control.all_turns());
+        let end = EndReason::Error { code: error.code().into(), message: error.to_string().into() };
+        self.cx.finish_turn(turn, &end);
+        self.handle.intake.close();
+        let cx = self.cx.clone();
+        let release = async move {
+            if let Err(error) = cx.ledger.release().await {
+                tracing::warn!(%error, "the session's pen could not be given back");
+            }
+        };
+        ctx.spawn(release.into_actor(self).map(|(), _, ctx| ctx.stop()));
+    }
+}
+
+/// TurnActor → SessionActor: the turn is over; `None` when its loop died without an end.
+pub(crate) struct TurnOver {
+    pub(crate) end: Option<Result<EndReason, Stop>>,
+}
+
+impl Message for TurnOver {
+    type Result = ();
+}
+
+impl actix::Handler<TurnOver> for SessionActor {
+    type Result = ();
+
+    fn handle(&mut self, over: TurnOver, ctx: &mut Context<Self>) {
+        self.turn = None;
+        match over.end {
+            Some(Ok(_)) => {}
+            Some(Err(Stop::Journal(error))) => return self.poisoned(&error, ctx),
+            Some(Err(Stop::Cancelled)) | None => {
+                // C-RUN-3: a defect in the loop ends its own turn, by the law, with every call answered.
+                let (turn, drafts) = self.cx.ledger.read(|s| {
+                    (s.open_turn().unwrap_or_default(), s.fail("turn_failed", "the turn's loop failed; see the log"))
+                });
+                if let Err(error) = self.cx.ledger.commit(drafts) {
+                    return self.poisoned(&error, ctx);
+                }
+                let end = EndReason::Error {
+                    code: "turn_failed".into(),
+                    message: "the turn's loop failed; see the log".into(),
+                };
+                let cx = self.cx.clone();
+                let told = async move {
+                    if cx.ledger.barrier().await.is_ok() {
+                        cx.finish_turn(turn, &end);
+                    }
+                };
+                ctx.wait(told.into_actor(self));
+            }
+        }
+        if let Some(error) = self.cx.ledger.failure() {
+            return self.poisoned(&error, ctx);
+        }
+        self.wake(ctx);
+        if self.turn.is_none() {
+            self.cx.turn_over.notify_waiters();
+        }
+    }
+}
+
+/// Host → SessionActor: take nothing more, let the turn end until then, and leave memory.
+pub(crate) struct Drain {
+    pub(crate) until: Instant,
+}
+
+/// How a session left memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Parked {
+    /// No turn was open.
+    Idle,
+    /// A turn was open and stays so in the log; it goes on when the session is opened again.
+    InTurn,
+}
+
+impl Message for Drain {
+    type Result = Parked;
+}
+
+impl actix::Handler<Drain> for SessionActor {
+    type Result = ResponseActFuture<Self, Parked>;
+
+    fn handle(&mut self, drain: Drain, _: &mut Context<Self>) -> Self::Result {
+        self.handle.intake.close();
+        let cx = self.cx.clone();
+        let intake = self.handle.clone();
+        let wait = async move {
+            let quiet = async {
+                intake.intake.drained().await;
+                loop {
+                    let over = cx.turn_over.notified();
+                    if cx.ledger.read(|s| s.open_turn().is_none() && !s.has_prompts()) {
+                        break;
+                    }
+                    over.await;
+                }
+            };
+            let left = drain.until.saturating_duration_since(Instant::now());
+            let parked = match tokio::time::timeout(left, quiet).await {
+                Ok(()) => Parked::Idle,
+                Err(_) => Parked::InTurn,
+            };
+            if let Err(error) = cx.ledger.release().await {
+                tracing::warn!(%error, "the session's pen could not be given back");
+            }
+            parked
+        };
+        Box::pin(wait.into_actor(self).map(|parked, _, ctx| {
+            ctx.stop();
+            parked
+        }))
+    }
+}

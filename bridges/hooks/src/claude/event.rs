@@ -1,0 +1,172 @@
+//! The client's events: which of them this runtime fires, and what differs from one to the next.
+
+use portcullis_runtime::Point;
+use std::time::Duration;
+
+/// An event that fires here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Event {
+    SessionStart,
+    UserPromptSubmit,
+    PreToolUse,
+    PostToolUse,
+    PostToolUseFailure,
+    Stop,
+}
+
+/// Events of the client that nothing here fires yet. They are named when a file uses them, never dropped silently.
+const NOT_YET: [&str; 28] = [
+    "PostToolBatch",
+    "Notification",
+    "UserPromptExpansion",
+    "SessionEnd",
+    "StopFailure",
+    "SubagentStart",
+    "SubagentStop",
+    "PreCompact",
+    "PostCompact",
+    "PreModelSwitch",
+    "PostModelSwitch",
+    "PermissionRequest",
+    "PermissionDenied",
+    "Setup",
+    "TeammateIdle",
+    "TaskCreated",
+    "TaskCompleted",
+    "Elicitation",
+    "ElicitationResult",
+    "ConfigChange",
+    "WorktreeCreate",
+    "WorktreeRemove",
+    "InstructionsLoaded",
+    "CwdChanged",
+    "FileChanged",
+    "DirectoryAdded",
+    "MessageDisplay",
+    "PreSkillShellCommand",
+];
+
+/// What a name under `hooks` is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Named {
+    /// It fires.
+    Runs(Event),
+    /// The client has it, this runtime does not fire it yet.
+    NotYet(&'static str),
+    /// The client has none of that name and ignores it.
+    Unknown,
+}
+
+impl Event {
+    pub(crate) const ALL: [Event; 6] = [
+        Event::SessionStart,
+        Event::UserPromptSubmit,
+        Event::PreToolUse,
+        Event::PostToolUse,
+        Event::PostToolUseFailure,
+        Event::Stop,
+    ];
+
+    pub(crate) fn named(name: &str) -> Named {
+        if let Some(event) = Event::ALL.into_iter().find(|event| event.name() == name) {
+            return Named::Runs(event);
+        }
+        match NOT_YET.into_iter().find(|known| *known == name) {
+            Some(known) => Named::NotYet(known),
+            None => Named::Unknown,
+        }
+    }
+
+    /// The known name that a misspelt one is closest to, if any is close.
+    pub(crate) fn nearest(name: &str) -> Option<&'static str> {
+        Event::ALL
+            .into_iter()
+            .map(Event::name)
+            .chain(NOT_YET)
+            .map(|known| (distance(&known.to_lowercase(), &name.to_lowercase()), known))
+            .min()
+            .filter(|(distance, _)| *distance <= 2)
+            .map(|(_, known)| known)
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Event::SessionStart => "SessionStart",
+            Event::UserPromptSubmit => "UserPromptSubmit",
+            Event::PreToolUse => "PreToolUse",
+            Event::PostToolUse => "PostToolUse",
+            Event::PostToolUseFailure => "PostToolUseFailure",
+            Event::Stop => "Stop",
+        }
+    }
+
+    /// Where it runs. A PreToolUse hook may both rewrite and decide, so its one run is at the rewrite point (C-PIPE-9).
+    pub(crate) fn point(self) -> Point {
+        match self {
+            Event::SessionStart => Point::SessionStart,
+            Event::UserPromptSubmit => Point::PromptSubmit,
+            Event::PreToolUse => Point::Rewrite,
+            Event::PostToolUse | Event::PostToolUseFailure => Point::PostExecute,
+            Event::Stop => Point::Continuation,
+        }
+    }
+
+    /// The time limit of a hook that sets none.
+    pub(crate) fn timeout(self) -> Duration {
+        match self {
+            Event::UserPromptSubmit => Duration::from_secs(30),
+            _ => Duration::from_secs(600),
+        }
+    }
+
+    /// Whether `matcher` means anything on it; where it does not, the client ignores it.
+    pub(crate) fn has_subject(self) -> bool {
+        !matches!(self, Event::UserPromptSubmit | Event::Stop)
+    }
+
+    /// Whether it is about a tool call, so that `if` can hold.
+    pub(crate) fn is_of_tool(self) -> bool {
+        matches!(self, Event::PreToolUse | Event::PostToolUse | Event::PostToolUseFailure)
+    }
+
+    /// Whether `onFailure: "block"` counts on it.
+    pub(crate) fn blocks_on_failure(self) -> bool {
+        self != Event::Stop
+    }
+}
+
+/// Levenshtein distance, for suggestions.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, y) in b.iter().enumerate() {
+            let substituted = diagonal + usize::from(x != *y);
+            diagonal = row[j + 1];
+            row[j + 1] = substituted.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_event_of_the_client_has_its_place() {
+        assert_eq!(Event::ALL.len() + NOT_YET.len(), 34);
+        assert_eq!(Event::named("Stop"), Named::Runs(Event::Stop));
+        assert_eq!(Event::named("Notification"), Named::NotYet("Notification"));
+        assert_eq!(Event::named("stop"), Named::Unknown);
+    }
+
+    #[test]
+    fn a_misspelt_name_finds_its_neighbour() {
+        assert_eq!(Event::nearest("PreToolUze"), Some("PreToolUse"));
+        assert_eq!(Event::nearest("pretooluse"), Some("PreToolUse"));
+        assert_eq!(Event::nearest("Frobnicate"), None);
+    }
+}

@@ -1,0 +1,90 @@
+//! `hook/invoked` and `hook/result`: what a log keeps of one hook run. Both are the bridge's own records, in the same append
+//! as the decision (C-SEAM-2, C-LOG-9), and ignorable where the bridge is absent.
+
+use portcullis_runtime::{Frozen, OwnRecord};
+use serde::Serialize;
+
+/// How much of a command line is kept, in bytes.
+const COMMAND: usize = 8 * 1024;
+/// How much of stderr is kept, in bytes.
+const STDERR: usize = 2 * 1024;
+/// How much of a notice or of an error is kept, in bytes.
+const TEXT: usize = 4 * 1024;
+
+/// A hook that was started, or that was tried to be.
+#[derive(Debug, Serialize)]
+pub(crate) struct Invoked<'a> {
+    pub(crate) dialect: &'static str,
+    pub(crate) event: &'static str,
+    pub(crate) handler: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) command: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) matcher: Option<&'a str>,
+}
+
+/// How it ended and what it said.
+#[derive(Debug, Default, Serialize)]
+pub(crate) struct Answered<'a> {
+    pub(crate) dialect: &'static str,
+    pub(crate) event: &'static str,
+    pub(crate) handler: &'a str,
+    /// As the hook spoke it: `ask`, `stop`, `block`, …; `none` when it said nothing that decides.
+    pub(crate) decision: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) exit: Option<i32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) signal: Option<i32>,
+    pub(crate) ms: u64,
+    pub(crate) timed_out: bool,
+    /// Some of what it printed was dropped.
+    pub(crate) cut: bool,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub(crate) stderr: &'a str,
+    /// Why its answer could not be used.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) error: Option<&'a str>,
+    /// A message for the user.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) message: Option<&'a str>,
+    /// Parts of its answer that this runtime does not act on.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    pub(crate) unused: &'a [&'static str],
+}
+
+impl Invoked<'_> {
+    pub(crate) fn record(mut self) -> Option<OwnRecord> {
+        self.command = self.command.map(|text| head(text, COMMAND));
+        own("hook/invoked", &self)
+    }
+}
+
+impl Answered<'_> {
+    pub(crate) fn record(mut self) -> Option<OwnRecord> {
+        self.stderr = head(self.stderr, STDERR);
+        self.error = self.error.map(|text| head(text, TEXT));
+        self.message = self.message.map(|text| head(text, TEXT));
+        own("hook/result", &self)
+    }
+}
+
+/// `None` cannot happen: the texts are bounded above and strings always have a JSON form. A missing record must still not
+/// take a decision with it.
+fn own(kind: &'static str, data: &impl Serialize) -> Option<OwnRecord> {
+    match Frozen::of(data) {
+        Ok(data) => Some(OwnRecord { kind: kind.into(), data }),
+        Err(refused) => {
+            tracing::error!(kind, %refused, "a hook record could not be written");
+            None
+        }
+    }
+}
+
+/// The first bytes of a text, whole characters only.
+pub(crate) fn head(text: &str, bytes: usize) -> &str {
+    let mut end = bytes.min(text.len());
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
+}

@@ -1,0 +1,73 @@
+//! What a person should know about their hook files.
+
+use std::{fmt, path::PathBuf};
+
+/// How much a [`Report`] matters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Severity {
+    /// Nothing is wrong; something is worth knowing.
+    Note,
+    /// Something written in the file does not run, or not as it reads.
+    Warning,
+    /// A file or an entry was rejected.
+    Error,
+}
+
+/// One finding about a hook file. A report never stops anything: what the client would skip is skipped, what it would run
+/// runs (C-BRIDGE-5).
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Report {
+    /// How much it matters.
+    pub severity: Severity,
+    /// A stable name for programs, `hooks/...`.
+    pub code: &'static str,
+    /// The file it is about.
+    pub file: Option<PathBuf>,
+    /// The line in that file, from 1.
+    pub line: Option<usize>,
+    /// What was found, and what follows from it.
+    pub message: String,
+    /// What to do about it.
+    pub hint: Option<String>,
+}
+
+impl Report {
+    pub(crate) fn new(severity: Severity, code: &'static str, message: impl Into<String>) -> Report {
+        Report { severity, code, file: None, line: None, message: message.into(), hint: None }
+    }
+
+    pub(crate) fn at(mut self, file: impl Into<PathBuf>, line: Option<usize>) -> Report {
+        self.file = Some(file.into());
+        self.line = line;
+        self
+    }
+
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Report {
+        self.hint = Some(hint.into());
+        self
+    }
+}
+
+/// `FILE:LINE: warning: MESSAGE (HINT)`
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(file) = &self.file {
+            write!(f, "{}:", file.display())?;
+            if let Some(line) = self.line {
+                write!(f, "{line}:")?;
+            }
+            f.write_str(" ")?;
+        }
+        let severity = match self.severity {
+            Severity::Note => "note",
+            Severity::Warning => "warning",
+            Severity::Error => "error",
+        };
+        write!(f, "{severity}: {}", self.message)?;
+        match &self.hint {
+            Some(hint) => write!(f, " ({hint})"),
+            None => Ok(()),
+        }
+    }
+}

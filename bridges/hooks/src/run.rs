@@ -1,0 +1,58 @@
+//! One hook command, run once: what every dialect needs of a process, and nothing of what its output means.
+
+use portcullis_process::{Finished, Permits, Spawn, SpawnError};
+use std::{ffi::OsString, path::PathBuf, sync::Arc, time::Duration};
+
+/// What is kept of stdout. A rewrite may answer with a whole file, so the limit is that of a call's arguments, and some.
+const STDOUT: usize = portcullis_runtime::frozen::MAX_BYTES + 64 * 1024;
+/// What is kept of stderr: it is shown to a model or a person, never parsed.
+const STDERR: usize = 1024 * 1024;
+
+/// How a command is started.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) enum Program {
+    /// Handed to `/bin/sh -c`, byte for byte.
+    Shell(Arc<str>),
+    /// Started without a shell; placeholders are already filled in.
+    Exec {
+        /// The program, a path or a name on `PATH`.
+        command: Arc<str>,
+        /// Its arguments.
+        args: Vec<Arc<str>>,
+    },
+}
+
+/// A hook about to run.
+pub(crate) struct Job {
+    pub(crate) program: Program,
+    pub(crate) cwd: PathBuf,
+    /// Variables to set, or with `None` to remove, on top of this process's own.
+    pub(crate) env: Vec<(OsString, Option<OsString>)>,
+    pub(crate) stdin: Vec<u8>,
+    pub(crate) limit: Duration,
+    pub(crate) permits: Option<Permits>,
+}
+
+/// A hook that ran, or that could not.
+pub(crate) type Ran = Result<Finished, SpawnError>;
+
+/// Runs it to its end or its limit. Dropping the future ends the process and all it started (C-BRIDGE-7).
+pub(crate) async fn run(job: Job) -> Ran {
+    let mut spawn = match job.program {
+        Program::Shell(command) => Spawn::shell("/bin/sh", "-c", &*command),
+        Program::Exec { command, args } => {
+            Spawn::new(&*command).args(args.iter().map(|arg| OsString::from(&**arg)))
+        }
+    };
+    for (name, value) in job.env {
+        spawn = match value {
+            Some(value) => spawn.env(name, value),
+            None => spawn.env_remove(name),
+        };
+    }
+    if let Some(permits) = job.permits {
+        spawn = spawn.permits(permits);
+    }
+    let spawn = spawn.cwd(job.cwd).stdin(job.stdin).deadline(job.limit).stdout_cap(STDOUT).stderr_cap(STDERR);
+    portcullis_process::run(spawn, std::future::pending()).await
+}

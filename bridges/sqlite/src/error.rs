@@ -1,0 +1,148 @@
+//! Why a journal does not open, and what SQLite's errors mean to an append or a read.
+
+use portcullis_runtime::JournalError;
+use rusqlite::{Error, ErrorCode};
+use std::path::{Path, PathBuf};
+
+/// Why a journal did not open. Nothing was overwritten.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// Another process, or another journal object of this process, has the file open for writing.
+    #[error("the journal `{}` is in use{}; stop that one or choose another file", file.display(), holder(*pid))]
+    AlreadyOwned {
+        /// The file.
+        file: PathBuf,
+        /// The process that holds it, as far as it left its number.
+        pid: Option<u32>,
+    },
+    /// There is no such file, and reading does not create one.
+    #[error("there is no journal `{}`", file.display())]
+    Missing {
+        /// The file.
+        file: PathBuf,
+    },
+    /// The file is something else: no database, or another program's.
+    #[error("`{}` is not a journal of this program ({why}); it was left as it is", file.display())]
+    NotAJournal {
+        /// The file.
+        file: PathBuf,
+        /// What was found.
+        why: String,
+    },
+    /// The file is torn or damaged.
+    #[error("the journal `{}` is damaged ({why}); it was left as it is: restore it, or move it away with its -wal", file.display())]
+    Damaged {
+        /// The file.
+        file: PathBuf,
+        /// What was found.
+        why: String,
+    },
+    /// A newer version wrote it.
+    #[error("the journal `{}` has schema {found}, this version knows up to {known}: use the newer version", file.display())]
+    SchemaTooNew {
+        /// The file.
+        file: PathBuf,
+        /// The schema found.
+        found: u32,
+        /// The newest schema known here.
+        known: u32,
+    },
+    /// The SQLite linked into this program can corrupt write-ahead logs.
+    #[error("this program is linked to SQLite {found}, which can lose commits; it needs {needed} or later")]
+    LibraryTooOld {
+        /// The version found.
+        found: &'static str,
+        /// The oldest sound version.
+        needed: &'static str,
+    },
+    /// No space to open it for writing.
+    #[error("there is no space to open the journal `{}`; free some, then go on", file.display())]
+    StorageFull {
+        /// The file.
+        file: PathBuf,
+    },
+    /// The file or its folder cannot be used now.
+    #[error("the journal `{}` cannot be opened: {why}", file.display())]
+    Unavailable {
+        /// The file.
+        file: PathBuf,
+        /// What the system said.
+        why: String,
+    },
+}
+
+fn holder(pid: Option<u32>) -> String {
+    match pid {
+        Some(pid) if pid == std::process::id() => " elsewhere in this process".into(),
+        Some(pid) => format!(" by process {pid}"),
+        None => " by another process".into(),
+    }
+}
+
+impl OpenError {
+    /// Reads an error of SQLite as one of opening `file`.
+    pub(crate) fn of(file: &Path, error: &Error) -> OpenError {
+        let (file, why) = (file.to_path_buf(), error.to_string());
+        match error.sqlite_error_code() {
+            Some(ErrorCode::NotADatabase) => OpenError::NotAJournal { file, why },
+            Some(ErrorCode::DatabaseCorrupt) => OpenError::Damaged { file, why },
+            Some(ErrorCode::DiskFull) => OpenError::StorageFull { file },
+            _ => OpenError::Unavailable { file, why },
+        }
+    }
+}
+
+impl From<OpenError> for JournalError {
+    /// For callers that know journals only; the sentence is kept.
+    fn from(error: OpenError) -> JournalError {
+        match error {
+            OpenError::AlreadyOwned { .. } => JournalError::AlreadyOwned(error.to_string()),
+            OpenError::SchemaTooNew { found, known, .. } => JournalError::SchemaTooNew { found, known },
+            OpenError::StorageFull { .. } => JournalError::StorageFull,
+            other => JournalError::Unavailable(other.to_string()),
+        }
+    }
+}
+
+/// A transaction that did not come to be.
+#[derive(Debug)]
+pub(crate) enum Trouble {
+    /// One operation of it is to blame: the others can go on without it.
+    Operation(JournalError),
+    /// The store is to blame: all of it failed.
+    Store(JournalError),
+}
+
+impl Trouble {
+    pub(crate) fn error(self) -> JournalError {
+        match self {
+            Trouble::Operation(error) | Trouble::Store(error) => error,
+        }
+    }
+}
+
+impl From<Error> for Trouble {
+    /// Before the commit: nothing was written, whatever went wrong.
+    fn from(error: Error) -> Trouble {
+        match error.sqlite_error_code() {
+            Some(ErrorCode::DiskFull) => Trouble::Store(JournalError::StorageFull),
+            Some(ErrorCode::ConstraintViolation | ErrorCode::TooBig) => {
+                Trouble::Operation(JournalError::Unavailable(error.to_string()))
+            }
+            _ => Trouble::Store(JournalError::Unavailable(error.to_string())),
+        }
+    }
+}
+
+/// What a failed COMMIT says about its transaction.
+pub(crate) fn uncommitted(error: &Error) -> JournalError {
+    match error.sqlite_error_code() {
+        // The commit frame is written last: without room for it there was no commit.
+        Some(ErrorCode::DiskFull) => JournalError::StorageFull,
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
+            JournalError::Unavailable(error.to_string())
+        }
+        _ => JournalError::Indeterminate(error.to_string()),
+    }
+}

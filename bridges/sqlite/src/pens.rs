@@ -1,0 +1,104 @@
+//! Who may write where: the sessions table as the writer knows it. Each transaction reads what it lacks, changes it here,
+//! and writes every changed row once, on the condition that it still is what was read.
+
+use crate::error::Trouble;
+use portcullis_runtime::{JournalError, SessionId};
+use rusqlite::{Connection, OptionalExtension, params};
+use std::collections::HashMap;
+
+/// One row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Pen {
+    pub(crate) owner: Option<u128>,
+    pub(crate) epoch: i64,
+    pub(crate) head: i64,
+}
+
+/// The rows of the sessions in use. A free session is forgotten with the commit that freed it.
+#[derive(Debug, Default)]
+pub(crate) struct Pens {
+    known: HashMap<SessionId, Pen>,
+    /// What the transaction changed, as it was before; `None` for a row that it creates.
+    before: HashMap<SessionId, Option<Pen>>,
+}
+
+impl Pens {
+    /// The row, if there is one.
+    pub(crate) fn get(&mut self, connection: &Connection, session: &SessionId) -> rusqlite::Result<Option<Pen>> {
+        if let Some(pen) = self.known.get(session) {
+            return Ok(Some(*pen));
+        }
+        let row = connection
+            .prepare_cached("SELECT owner, epoch, head FROM sessions WHERE session = ?1")?
+            .query_row([session.as_str()], |row| {
+                let owner: Option<[u8; 16]> = row.get(0)?;
+                Ok(Pen { owner: owner.map(u128::from_be_bytes), epoch: row.get(1)?, head: row.get(2)? })
+            })
+            .optional()?;
+        if let Some(pen) = row {
+            self.known.insert(session.clone(), pen);
+        }
+        Ok(row)
+    }
+
+    /// Changes the row, in this transaction.
+    pub(crate) fn set(&mut self, session: &SessionId, pen: Pen) {
+        let before = self.known.insert(session.clone(), pen);
+        self.before.entry(session.clone()).or_insert(before);
+    }
+
+    /// Writes the changed rows: the fence. A row that is not as it was read fails the transaction.
+    pub(crate) fn write(&self, connection: &Connection) -> Result<(), Trouble> {
+        for (session, before) in &self.before {
+            let Some(after) = self.known.get(session) else { continue };
+            let owner = after.owner.map(u128::to_be_bytes);
+            let written = match before {
+                None => connection
+                    .prepare_cached("INSERT INTO sessions (session, owner, epoch, head) VALUES (?1, ?2, ?3, ?4)")?
+                    .execute(params![session.as_str(), owner, after.epoch, after.head])?,
+                Some(pen) if pen.owner == after.owner => connection
+                    // Without the owner among the columns set, its index is left alone.
+                    .prepare_cached(
+                        "UPDATE sessions SET epoch = ?2, head = ?3
+                         WHERE session = ?1 AND owner IS ?4 AND epoch = ?5 AND head = ?6",
+                    )?
+                    .execute(params![session.as_str(), after.epoch, after.head, owner, pen.epoch, pen.head])?,
+                Some(pen) => connection
+                    .prepare_cached(
+                        "UPDATE sessions SET epoch = ?2, head = ?3, owner = ?4
+                         WHERE session = ?1 AND owner IS ?5 AND epoch = ?6 AND head = ?7",
+                    )?
+                    .execute(params![
+                        session.as_str(),
+                        after.epoch,
+                        after.head,
+                        owner,
+                        pen.owner.map(u128::to_be_bytes),
+                        pen.epoch,
+                        pen.head,
+                    ])?,
+            };
+            if written != 1 {
+                let why = format!("session `{session}` was changed by another program");
+                return Err(Trouble::Operation(JournalError::Unavailable(why)));
+            }
+        }
+        Ok(())
+    }
+
+    /// The transaction is in the file.
+    pub(crate) fn keep(&mut self) {
+        for (session, _) in self.before.drain() {
+            if self.known.get(&session).is_some_and(|pen| pen.owner.is_none()) {
+                self.known.remove(&session);
+            }
+        }
+    }
+
+    /// The transaction is not, or may not be: the rows it touched are read again.
+    pub(crate) fn undo(&mut self) {
+        for (session, _) in self.before.drain() {
+            self.known.remove(&session);
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! What waits for the writer thread: bounded, in order, and never lost in silence.
+
+use crate::{
+    APPEND_BYTES, BATCH_BYTES, BATCH_RECORDS, QUEUE_BYTES, QUEUE_RECORDS, weight::weight,
+};
+use futures::channel::oneshot;
+use portcullis_runtime::{Batch, Claim, Commits, JournalError, Ownership, Seq, SessionId};
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+};
+
+/// Where an answer goes. Dropped without one, the asker hears that the journal is unavailable.
+pub(crate) type Reply<T> = oneshot::Sender<Result<T, JournalError>>;
+
+/// One thing for the writer to do.
+#[derive(Debug)]
+pub(crate) enum Operation {
+    Claim { session: SessionId, incarnation: u128, claim: Claim, reply: Reply<Ownership> },
+    Append(Append),
+    Release { session: SessionId, incarnation: u128, epoch: u64, reply: Reply<()> },
+}
+
+/// An append on its way. It always settles its tickets: dropped unsettled, it fails them.
+#[derive(Debug)]
+pub(crate) struct Append {
+    pub(crate) session: SessionId,
+    pub(crate) incarnation: u128,
+    pub(crate) epoch: u64,
+    pub(crate) from: Seq,
+    pub(crate) batch: Batch,
+    bytes: usize,
+    commits: Option<Arc<Commits>>,
+}
+
+impl Append {
+    /// Of `batch`, at the owner's head.
+    pub(crate) fn new(own: &Ownership, batch: Batch) -> Append {
+        Append {
+            session: own.session.clone(),
+            incarnation: own.incarnation,
+            epoch: own.epoch,
+            from: own.head,
+            bytes: batch.records.iter().map(|record| weight(record)).sum(),
+            batch,
+            commits: Some(own.commits.clone()),
+        }
+    }
+
+    /// The ownership it belongs to.
+    pub(crate) fn commits(&self) -> &Arc<Commits> {
+        self.commits.as_ref().expect("taken only by what consumes the append")
+    }
+
+    /// It is durable.
+    pub(crate) fn committed(mut self) {
+        if let Some(commits) = self.commits.take() {
+            commits.committed(&self.batch.records);
+        }
+    }
+
+    /// It is not, nor will anything later of its ownership be.
+    pub(crate) fn failed(mut self, error: JournalError) {
+        if let Some(commits) = self.commits.take() {
+            commits.failed(error);
+        }
+    }
+
+    /// It was not even enqueued: the caller hears so, the ownership is as it was.
+    fn refused(mut self) {
+        self.commits = None;
+    }
+}
+
+impl Drop for Append {
+    fn drop(&mut self) {
+        if let Some(commits) = self.commits.take() {
+            commits.failed(JournalError::Indeterminate("the journal's writer stopped".into()));
+        }
+    }
+}
+
+/// The queue. Its mutex is held for a few pushes and pops, so callers on an async thread may take it.
+#[derive(Debug, Default)]
+pub(crate) struct Queue {
+    state: Mutex<State>,
+    filled: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    operations: VecDeque<Operation>,
+    records: usize,
+    bytes: usize,
+    closed: bool,
+}
+
+impl Queue {
+    /// Enqueues an append, or refuses it whole.
+    pub(crate) fn append(&self, append: Append) -> Result<(), JournalError> {
+        let (records, bytes) = (append.batch.records.len(), append.bytes);
+        let mut state = self.lock();
+        let error = if bytes > APPEND_BYTES {
+            Some(JournalError::TooLarge { bytes })
+        } else if state.closed {
+            Some(stopped())
+        } else if state.records > 0
+            && (state.records + records > QUEUE_RECORDS || state.bytes + bytes > QUEUE_BYTES)
+        {
+            Some(JournalError::Busy)
+        } else {
+            None
+        };
+        if let Some(error) = error {
+            append.refused();
+            return Err(error);
+        }
+        state.records += records;
+        state.bytes += bytes;
+        state.operations.push_back(Operation::Append(append));
+        drop(state);
+        self.filled.notify_one();
+        Ok(())
+    }
+
+    /// Enqueues a claim or a release. Not counted: each is small, and somebody waits for it.
+    pub(crate) fn control(&self, operation: Operation) -> Result<(), JournalError> {
+        let mut state = self.lock();
+        if state.closed {
+            return Err(stopped());
+        }
+        state.operations.push_back(operation);
+        drop(state);
+        self.filled.notify_one();
+        Ok(())
+    }
+
+    /// For the writer: waits for work and takes one batch of it. `None` when the queue is closed and empty.
+    pub(crate) fn next(&self) -> Option<Vec<Operation>> {
+        let mut state = self.lock();
+        while state.operations.is_empty() {
+            if state.closed {
+                return None;
+            }
+            state = self.filled.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        let (mut taken, mut records, mut bytes) = (Vec::new(), 0, 0);
+        while let Some(operation) = state.operations.pop_front() {
+            if let Operation::Append(append) = &operation {
+                let (more, heavier) = (append.batch.records.len(), append.bytes);
+                if records > 0 && (records + more > BATCH_RECORDS || bytes + heavier > BATCH_BYTES) {
+                    state.operations.push_front(operation);
+                    break;
+                }
+                records += more;
+                bytes += heavier;
+            }
+            taken.push(operation);
+        }
+        state.records -= records;
+        state.bytes -= bytes;
+        Some(taken)
+    }
+
+    /// Nothing more comes in; what is in will be written.
+    pub(crate) fn close(&self) {
+        self.lock().closed = true;
+        self.filled.notify_all();
+    }
+
+    /// The writer is gone: what is in fails.
+    pub(crate) fn abandon(&self) {
+        let mut state = self.lock();
+        state.closed = true;
+        let lost = std::mem::take(&mut *state).operations;
+        state.closed = true;
+        drop(state);
+        // Outside the lock: each drop wakes waiters.
+        drop(lost);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Counters and operations change together, without anything between that could panic.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+pub(crate) fn stopped() -> JournalError {
+    JournalError::Unavailable("the journal was closed, or its thread has stopped: open it again".into())
+}

@@ -1,0 +1,382 @@
+//! What a record changes, once it may stand.
+
+use super::{Body as CallBody, Call, LastStep, Queued, Request, State, Step, Turn};
+use crate::{
+    Arguments, AssistantBlock, At, Body, CallPath, Draft, Finish, Message, Point, Record, Seq, StartSource,
+    Subject,
+};
+use std::{collections::HashMap, sync::Arc};
+
+impl State {
+    pub(super) fn change(&mut self, record: &Record) {
+        match &record.body {
+            Body::SessionCreated(created) => {
+                self.created = Some(Arc::new(created.clone()));
+                self.start = Some((record.seq, StartSource::Startup));
+            }
+            Body::SessionResumed(_) => {
+                self.closed = false;
+                self.start = Some((record.seq, StartSource::Resume));
+                self.orphan();
+            }
+            Body::SessionClosed(_) => self.closed = true,
+            Body::ConfigInForce(config) => {
+                self.config = Some(config.digest.clone());
+                self.limits = config.limits;
+            }
+            Body::PromptQueued(q) => {
+                let queued = Queued { kind: q.kind, content: q.content.clone(), source: q.source.clone() };
+                self.queue.insert(record.seq, queued);
+            }
+            Body::TurnStart(start) => {
+                let takes =
+                    start.takes.iter().filter_map(|seq| Some((*seq, self.queue.remove(seq)?))).collect();
+                self.turns += 1;
+                self.turn = Some(Box::new(Turn::new(self.turns, takes)));
+            }
+            Body::HeaderChanged(header) => self.header = Some(header.0.clone()),
+            Body::TurnEnd(end) => {
+                for seq in &end.dropped {
+                    self.queue.remove(seq);
+                }
+                self.turn = None;
+            }
+            Body::Own(_) | Body::SubagentStarted(_) | Body::SubagentEnded(_) | Body::CompactionStarted(_) => {
+            }
+            // The range becomes a summary when compaction lands with the seam that asks for it.
+            Body::CompactionEnded(_) => {}
+            _ => {
+                let owed = self.owed_after(record);
+                self.change_turn(record);
+                if let (Some(turn), Some(owed)) = (self.turn.as_deref_mut(), owed) {
+                    turn.owed = owed;
+                }
+            }
+        }
+    }
+
+    fn change_turn(&mut self, record: &Record) {
+        let Some(turn) = self.turn.as_deref_mut() else { return };
+        let tail = &mut self.tail;
+        match &record.body {
+            Body::UserMessage(m) => {
+                tail.push(Message::User { content: m.content.clone(), source: m.source.clone() });
+                // A start is closed when the first thing of a batch is settled behind it; one that came later (the
+                // session was resumed within the turn) stays owed to the next turn.
+                if turn.settled == 0 {
+                    self.start = None;
+                }
+                turn.settled += 1;
+                turn.allowed = true;
+                turn.prompt = Some(m.from);
+            }
+            Body::PromptBlocked(m) => {
+                if self.queue.remove(&m.from).is_none() {
+                    if turn.settled == 0 {
+                        self.start = None;
+                    }
+                    turn.settled += 1;
+                }
+                turn.veto = Some(m.reason.clone());
+            }
+            Body::ContextMessage(m) => {
+                tail.push(Message::Context { content: m.content.clone(), source: m.source.clone() });
+                // Context before the first prompt is settled is that of the session's start.
+                if turn.settled == 0 {
+                    self.start = None;
+                }
+                match (m.from, &mut turn.step) {
+                    (Some(_), _) => turn.settled += 1,
+                    (None, Some(step)) => step.contexts += 1,
+                    (None, None) => {}
+                }
+            }
+            Body::SteeringMessage(m) => {
+                tail.push(Message::Steering { content: m.content.clone(), source: m.source.clone() });
+                turn.steered = true;
+                match m.from {
+                    Some(seq) => {
+                        self.queue.remove(&seq);
+                        turn.prompt = Some(seq);
+                    }
+                    None => {
+                        turn.forced += 1;
+                        turn.forced_in_a_row += 1;
+                    }
+                }
+            }
+            Body::StepStart(_) => {
+                turn.steps += 1;
+                turn.steered = false;
+                turn.last = None;
+                turn.decisions.retain(|(_, subject), _| !matches!(subject, Subject::Call(_)));
+                turn.step = Some(Step::new(turn.steps));
+            }
+            Body::StepEnd(_) => {
+                if let Some(step) = turn.step.take() {
+                    turn.last = Some(LastStep::of(&step));
+                }
+                self.sealed = self.sealed.with(tail);
+                tail.clear();
+            }
+            Body::TurnCancelled(c) => {
+                turn.cancelled = Some(c.clone());
+                turn.cancelled_at = record.seq;
+            }
+            Body::DecisionRecorded(d) => {
+                if let Some(reason) = &d.halt
+                    && turn.halt.is_none()
+                    && !matches!(d.subject, Subject::Session(_))
+                {
+                    turn.halt = Some((d.id.clone(), reason.clone()));
+                }
+                let key = (d.point, d.subject.clone());
+                turn.decisions.entry(key).or_default().push(Arc::new(d.clone()));
+            }
+            _ => turn.change_step(record, tail),
+        }
+    }
+
+    /// The context messages that must follow this record at once. Kept in the state, so that a log that ends between
+    /// the two still owes the second.
+    fn owed_after(&self, record: &Record) -> Option<Vec<Draft>> {
+        let turn = self.turn.as_deref()?;
+        let at = At::turn(turn.number);
+        let of_prompt = |seq| self.contexts(Point::PromptSubmit, &Subject::Prompt(seq), &at);
+        match &record.body {
+            Body::UserMessage(m) => Some(of_prompt(m.from)),
+            Body::SteeringMessage(m) => Some(match m.from {
+                Some(seq) => of_prompt(seq),
+                None => self.contexts(Point::Continuation, &Subject::Step(turn.steps), &at),
+            }),
+            Body::ContextMessage(m) if m.from.is_none() && turn.step.is_none() => {
+                if let [_, rest @ ..] = turn.owed.as_slice() {
+                    return Some(rest.to_vec());
+                }
+                let (seq, _) = self.start?;
+                let mut all = self.contexts(Point::SessionStart, &Subject::Session(seq), &at);
+                all.drain(..all.len().min(1));
+                Some(all)
+            }
+            _ => None,
+        }
+    }
+
+    /// `session/resumed`: whatever was in flight when the process went will not come back.
+    fn orphan(&mut self) {
+        let Some(step) = self.turn.as_deref_mut().and_then(|t| t.step.as_mut()) else { return };
+        if let Request::InFlight { attempt } = step.request {
+            step.request = Request::Owed { attempt: attempt + 1 };
+        }
+        for call in step.calls.values_mut() {
+            if let CallBody::Running { attempt } = call.body {
+                call.body = CallBody::Orphaned { attempt };
+            }
+        }
+    }
+}
+
+impl Turn {
+    fn new(number: u64, takes: Vec<(Seq, Queued)>) -> Turn {
+        Turn {
+            number,
+            takes,
+            settled: 0,
+            allowed: false,
+            veto: None,
+            prompt: None,
+            decisions: HashMap::new(),
+            steps: 0,
+            step: None,
+            last: None,
+            steered: false,
+            forced_in_a_row: 0,
+            forced: 0,
+            cancelled: None,
+            cancelled_at: Seq(0),
+            halt: None,
+            owed: Vec::new(),
+        }
+    }
+
+    /// A step is owed: the last one made calls, or steering stands behind it.
+    pub(super) fn owes_step(&self) -> bool {
+        self.steered || self.last.as_ref().is_some_and(|last| last.calls)
+    }
+
+    /// C-TURN-8: nothing opens another step of a turn that was cancelled or halted, or whose model stopped for good.
+    pub(super) fn goes_on(&self) -> bool {
+        let finish = self.last.as_ref().map(|last| last.finish.as_ref());
+        let stopped = matches!(finish, Some(None | Some(Finish::MaxTokens | Finish::Refused { .. })));
+        self.cancelled.is_none() && self.halt.is_none() && !stopped
+    }
+
+    fn change_step(&mut self, record: &Record, tail: &mut Vec<Message>) {
+        let Some(step) = &mut self.step else { return };
+        match &record.body {
+            Body::ModelRequested(m) => step.request = Request::InFlight { attempt: m.attempt },
+            Body::AssistantMessage(m) => {
+                let message = Arc::new(m.clone());
+                step.request = Request::Answered;
+                for (position, (id, name, raw)) in message.calls().enumerate() {
+                    let position = u32::try_from(position).unwrap_or(u32::MAX);
+                    step.calls
+                        .insert(CallPath::top(position), Call::new(id.clone(), name.clone(), raw.clone()));
+                }
+                // Calls that never run are not shown either: nothing would answer them.
+                let cut = step.calls.is_empty();
+                let blocks: Arc<[AssistantBlock]> = if cut {
+                    m.blocks.iter().filter(|b| !matches!(b, AssistantBlock::Call { .. })).cloned().collect()
+                } else {
+                    self.forced_in_a_row = 0;
+                    m.blocks.clone()
+                };
+                if !blocks.is_empty() {
+                    step.message_at = Some(tail.len());
+                    tail.push(Message::Assistant { blocks });
+                }
+                step.message = Some(message);
+            }
+            _ => {
+                let Some(path) = &record.at.call else { return };
+                if !path.is_top() {
+                    step.announce(path, &record.body);
+                }
+                let message_at = step.message_at;
+                let Some(call) = step.calls.get_mut(path) else { return };
+                call.change(record, path, tail, message_at);
+            }
+        }
+    }
+}
+
+impl LastStep {
+    fn of(step: &Step) -> LastStep {
+        LastStep {
+            calls: !step.calls.is_empty(),
+            finish: step.message.as_ref().map(|m| m.finish.clone()),
+            text: step.message.as_ref().map_or_else(String::new, |m| m.text()).into(),
+        }
+    }
+}
+
+impl Step {
+    fn new(number: u32) -> Step {
+        Step {
+            number,
+            request: Request::Owed { attempt: 1 },
+            message: None,
+            message_at: None,
+            calls: Default::default(),
+            contexts: 0,
+        }
+    }
+
+    /// A nested call is known from its first record on.
+    fn announce(&mut self, path: &CallPath, body: &Body) {
+        match body {
+            // In one append with its `tool/call`, which names the call.
+            Body::ToolRewrite(r) => {
+                let raw = r.requested.text().into();
+                self.calls.entry(path.clone()).or_insert_with(|| Call::new("".into(), "".into(), raw));
+            }
+            Body::ToolCall(call) => {
+                let raw = match &call.arguments {
+                    Arguments::Sealed { text } => text.text().into(),
+                    Arguments::Refused { raw, .. } => raw.clone(),
+                };
+                let known =
+                    self.calls.entry(path.clone()).or_insert_with(|| Call::new("".into(), "".into(), raw));
+                known.id = call.id.clone();
+                known.name = call.name.clone();
+            }
+            _ => {}
+        }
+    }
+
+    /// True when every call has its result.
+    pub(super) fn answered(&self) -> bool {
+        self.calls.values().all(|c| c.result)
+    }
+}
+
+impl Call {
+    fn new(id: Arc<str>, name: Arc<str>, raw: Arc<str>) -> Call {
+        Call {
+            id,
+            name,
+            raw,
+            rewrite: None,
+            sealed: None,
+            asked: None,
+            answered: None,
+            body: CallBody::NotStarted,
+            outcome: None,
+            result: false,
+        }
+    }
+
+    /// Its identity is sealed, with arguments in force.
+    pub(super) fn accepted(&self) -> bool {
+        self.sealed.as_ref().is_some_and(|c| matches!(c.arguments, Arguments::Sealed { .. }))
+    }
+
+    pub(super) fn decided(&self) -> bool {
+        self.result || self.body != CallBody::NotStarted
+    }
+
+    fn change(
+        &mut self,
+        record: &Record,
+        path: &CallPath,
+        tail: &mut Vec<Message>,
+        message_at: Option<usize>,
+    ) {
+        match &record.body {
+            Body::ToolRewrite(r) => {
+                self.rewrite = Some(Arc::new(r.clone()));
+                show_effective(tail, message_at, path, r.effective.text());
+            }
+            Body::ToolCall(c) => self.sealed = Some(Arc::new(c.clone())),
+            Body::InputRequested(r) => self.asked = Some(Arc::new(r.clone())),
+            Body::InputResolved(r) => self.answered = Some(Arc::new(r.clone())),
+            Body::ToolDispatched(d) => self.body = CallBody::Running { attempt: d.attempt },
+            Body::ToolReturned(r) => {
+                self.body = CallBody::Returned;
+                self.outcome = Some((r.outcome.clone(), r.ms));
+            }
+            Body::ToolResult(r) => {
+                self.result = true;
+                if path.is_top() {
+                    tail.push(Message::Result {
+                        id: self.id.clone(),
+                        name: self.name.clone(),
+                        content: r.content.clone(),
+                        error: r.error,
+                    });
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The model sees the arguments in force (C-PIPE-9, C-BRIDGE-2).
+fn show_effective(tail: &mut [Message], message_at: Option<usize>, path: &CallPath, effective: &str) {
+    let [position] = path.positions() else { return };
+    let Some(Message::Assistant { blocks }) = message_at.and_then(|at| tail.get_mut(at)) else { return };
+    let mut calls = 0;
+    *blocks = blocks
+        .iter()
+        .cloned()
+        .map(|block| match block {
+            AssistantBlock::Call { id, name, arguments } => {
+                let here = calls == *position;
+                calls += 1;
+                let arguments = if here { effective.into() } else { arguments };
+                AssistantBlock::Call { id, name, arguments }
+            }
+            other => other,
+        })
+        .collect();
+}

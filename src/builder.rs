@@ -1,0 +1,167 @@
+//! The builder: the one place that knows both the actors and the bridges.
+
+use portcullis_actors::{Config, Leftover, LiveCall, Session, SessionOptions, StartError};
+use portcullis_runtime::{
+    BadSessionId, Extension, Journal, Limits, MemoryJournal, Model, Registered, Registrar, SessionId, Table, Tool,
+    plan::TableError,
+};
+use std::{sync::Arc, time::Duration};
+
+/// Puts a runtime together. See [`Runtime::builder`].
+#[must_use = "a builder does nothing until it is started"]
+pub struct Builder {
+    table: Table,
+    /// The first registration that was refused; reported by `start`, so that the chain stays a chain.
+    refused: Option<TableError>,
+    model: Arc<dyn Model>,
+    journal: Arc<dyn Journal>,
+    system: Arc<str>,
+    limits: Limits,
+    arbiters: Option<usize>,
+    required: Vec<String>,
+}
+
+impl Builder {
+    /// Keeps the logs there. Without one they live in memory and die with the process.
+    pub fn journal(mut self, journal: impl Journal) -> Builder {
+        self.journal = Arc::new(journal);
+        self
+    }
+
+    /// Adds a tool.
+    pub fn tool(mut self, tool: impl Tool) -> Builder {
+        if let Err(error) = self.table.tool(Arc::new(tool)) {
+            self.refused.get_or_insert(error);
+        }
+        self
+    }
+
+    /// Registers the handlers of one owner. The owner's name and each handler's are parts of durable keys: keep them
+    /// stable from release to release.
+    pub fn policy(mut self, owner: &str, register: impl FnOnce(&mut Registrar<'_>)) -> Builder {
+        self.table.register(owner, register);
+        self
+    }
+
+    /// Mounts an extension and lets it decide: the host's opt-in.
+    pub fn mount_deciding(mut self, extension: Arc<dyn Extension>) -> Builder {
+        let owner = extension.owner().to_owned();
+        self.table.register(&owner, |at| extension.register(at));
+        self
+    }
+
+    /// The system text of every request.
+    pub fn system(mut self, text: impl Into<Arc<str>>) -> Builder {
+        self.system = text.into();
+        self
+    }
+
+    /// What turns are held to.
+    pub fn limits(mut self, limits: Limits) -> Builder {
+        self.limits = limits;
+        self
+    }
+
+    /// How many threads hold sessions; one per core otherwise.
+    pub fn arbiters(mut self, threads: usize) -> Builder {
+        self.arbiters = Some(threads);
+        self
+    }
+
+    /// The runtime must not start without this handler, named `owner/handler`.
+    pub fn require(mut self, handler: impl Into<String>) -> Builder {
+        self.required.push(handler.into());
+        self
+    }
+
+    /// Starts the runtime's threads.
+    ///
+    /// # Errors
+    /// Two tools, or two handlers of one point, share a name; a required handler is missing; threads cannot be started;
+    /// the program is built with `panic = "abort"`.
+    pub async fn start(self) -> Result<Runtime, StartError> {
+        if let Some(error) = self.refused {
+            return Err(error.into());
+        }
+        let config = Config {
+            table: self.table,
+            model: self.model,
+            journal: self.journal,
+            system: self.system,
+            limits: self.limits,
+            arbiters: self.arbiters,
+            required: self.required,
+        };
+        Ok(Runtime { inner: portcullis_actors::Runtime::start(config).await? })
+    }
+}
+
+/// A running runtime: many sessions on few threads. Clones are the same one.
+#[derive(Clone, Debug)]
+pub struct Runtime {
+    inner: portcullis_actors::Runtime,
+}
+
+/// Why a session was not opened.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// The name is none.
+    #[error(transparent)]
+    Name(#[from] BadSessionId),
+    /// The process has no current directory to open it in; name one with [`Runtime::open`].
+    #[error("the current directory cannot be read ({0}); name one with `open`")]
+    Cwd(String),
+    /// The session's log, the journal or the runtime refused.
+    #[error(transparent)]
+    Open(#[from] portcullis_actors::OpenError),
+}
+
+impl Runtime {
+    /// Begins a runtime on this model, with nothing else: no tools, no policy, logs in memory.
+    pub fn builder(model: impl Model) -> Builder {
+        Builder {
+            table: Table::new(),
+            refused: None,
+            model: Arc::new(model),
+            journal: Arc::new(MemoryJournal::new()),
+            system: "".into(),
+            limits: Limits::default(),
+            arbiters: None,
+            required: Vec::new(),
+        }
+    }
+
+    /// Opens a session by its name in the current directory, with no one to ask: a live one is handed out, one in the
+    /// journal goes on where its log ends, else it is created.
+    pub async fn session(&self, name: impl AsRef<str>) -> Result<Session, OpenError> {
+        let cwd = std::env::current_dir().map_err(|e| OpenError::Cwd(e.to_string()))?;
+        self.open(name, SessionOptions::new(cwd)).await
+    }
+
+    /// Opens a session with its options.
+    pub async fn open(&self, name: impl AsRef<str>, options: SessionOptions) -> Result<Session, OpenError> {
+        let id = SessionId::new(name)?;
+        Ok(self.inner.session(id, options).await?)
+    }
+
+    /// Every registration, read from the very table that the dispatcher reads.
+    pub fn introspect(&self) -> Vec<Registered> {
+        self.inner.introspect()
+    }
+
+    /// The calls that are being run now.
+    pub fn live_calls(&self) -> Vec<LiveCall> {
+        self.inner.live_calls()
+    }
+
+    /// The live sessions.
+    pub fn live_sessions(&self) -> Vec<SessionId> {
+        self.inner.live_sessions()
+    }
+
+    /// Takes nothing more, lets open turns end within the limit, flushes, stops the threads, and says what it left.
+    pub async fn shutdown(self, within: Duration) -> Leftover {
+        self.inner.shutdown(within).await
+    }
+}
