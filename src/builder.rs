@@ -2,8 +2,8 @@
 
 use portcullis_actors::{Config, Leftover, LiveCall, Session, SessionOptions, StartError};
 use portcullis_runtime::{
-    BadSessionId, Extension, Journal, Limits, MemoryJournal, Model, Registered, Registrar, SessionId, Table, Tool,
-    plan::TableError,
+    BadSessionId, Extension, Journal, Limits, MemoryJournal, Model, Registered, Registrar, SessionId, Table,
+    Tool, plan::TableError,
 };
 use std::{sync::Arc, time::Duration};
 

@@ -40,8 +40,8 @@ mod builder;
 
 pub use builder::{Builder, OpenError, Runtime};
 pub use portcullis_actors::{
-    Answer, AnswerError, Ask, Event, Events, Leftover, LiveCall, Session, SessionOptions, StartError, SubmitError, Turn,
-    TurnCost,
+    Answer, AnswerError, Ask, Event, Events, Leftover, LiveCall, Session, SessionOptions, StartError,
+    SubmitError, Turn, TurnCost,
 };
 pub use portcullis_models::ScriptedModel;
 pub use portcullis_runtime::*;

@@ -108,7 +108,10 @@ mod tests {
         }
     }
 
-    fn run<T>(limit: Option<Duration>, work: LocalBoxFuture<'static, Result<T, BoxError>>) -> Result<T, Failure> {
+    fn run<T>(
+        limit: Option<Duration>,
+        work: LocalBoxFuture<'static, Result<T, BoxError>>,
+    ) -> Result<T, Failure> {
         let rt = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
         rt.expect("a runtime").block_on(contain(limit, work))
     }
@@ -119,10 +122,13 @@ mod tests {
         let polled = run::<()>(None, Box::pin(async { panic!("boom {}", 1) }));
         assert_eq!(polled, Err(Failure::Panic { message: "boom 1".into() }));
         let bomb = PanicOnDrop;
-        let dropped = run::<()>(None, Box::pin(async move {
-            let _held = &bomb;
-            Ok(())
-        }));
+        let dropped = run::<()>(
+            None,
+            Box::pin(async move {
+                let _held = &bomb;
+                Ok(())
+            }),
+        );
         assert_eq!(dropped, Err(Failure::Panic { message: "in drop".into() }));
     }
 
@@ -132,10 +138,13 @@ mod tests {
         let never = run::<()>(Some(Duration::from_secs(10)), Box::pin(std::future::pending()));
         assert_eq!(never, Err(Failure::Deadline { limit_ms: 10_000 }));
         let bomb = PanicOnDrop;
-        let both = run::<()>(Some(Duration::from_secs(1)), Box::pin(async move {
-            let _held = &bomb;
-            std::future::pending().await
-        }));
+        let both = run::<()>(
+            Some(Duration::from_secs(1)),
+            Box::pin(async move {
+                let _held = &bomb;
+                std::future::pending().await
+            }),
+        );
         assert_eq!(both, Err(Failure::Deadline { limit_ms: 1_000 }));
     }
 

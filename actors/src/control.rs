@@ -95,6 +95,8 @@ struct Asks {
 /// A piece of a model's stream.
 #[derive(Debug, Clone)]
 pub(crate) struct Delta {
+    /// The records before this one had been made when it came.
+    pub(crate) after: Seq,
     pub(crate) call: Option<Arc<str>>,
     pub(crate) text: Arc<str>,
 }
@@ -116,10 +118,10 @@ impl Control {
         *lock(&self.cancel) = Some(OpenTurn { cancel, committed: Settle::new() });
     }
 
-    /// The turn's end is durable; a cancel that came too late is told so.
-    pub(crate) fn close_turn(&self) {
+    /// The turn's end is durable, and with it a cancel that it ended by; one that came too late is told so.
+    pub(crate) fn close_turn(&self, cancelled: bool) {
         if let Some(open) = lock(&self.cancel).take() {
-            let _ = open.committed.settle(Ok(false));
+            let _ = open.committed.settle(Ok(cancelled));
         }
         lock(&self.asks).settled.clear();
     }
@@ -142,8 +144,10 @@ impl Control {
     pub(crate) fn ask(&self, ask: Ask) -> Arc<Waiting> {
         let id = ask.id.clone();
         let mut asks = lock(&self.asks);
-        let waiting =
-            asks.waiting.entry(id).or_insert_with(|| Arc::new(Waiting { ask, answer: Settle::new(), committed: Settle::new() }));
+        let waiting = asks
+            .waiting
+            .entry(id)
+            .or_insert_with(|| Arc::new(Waiting { ask, answer: Settle::new(), committed: Settle::new() }));
         waiting.clone()
     }
 
@@ -206,10 +210,10 @@ impl Control {
     }
 
     /// Hands a piece of the stream to whoever listens.
-    pub(crate) fn delta(&self, call: Option<Arc<str>>, text: &str) {
+    pub(crate) fn delta(&self, after: Seq, call: Option<Arc<str>>, text: &str) {
         if let Some(deltas) = &*lock(&self.deltas) {
             // An error means that nobody listens.
-            let _ = deltas.send(Delta { call, text: text.into() });
+            let _ = deltas.send(Delta { after, call, text: text.into() });
         }
     }
 }

@@ -71,7 +71,7 @@ impl SessionCx {
             // Each cell is settled here and nowhere else.
             let _ = cell.settle(done.clone());
         }
-        self.control.close_turn();
+        self.control.close_turn(matches!(end, EndReason::Aborted { .. }));
     }
 
     /// Notes a message between two actors of the session.

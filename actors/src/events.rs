@@ -13,7 +13,10 @@ use std::{
     sync::Arc,
     task::{Context, Poll},
 };
-use tokio::sync::broadcast::{self, error::RecvError};
+use tokio::sync::broadcast::{
+    self,
+    error::{RecvError, TryRecvError},
+};
 
 /// How many records are read from the store at once when a reader lags.
 const PAGE: usize = 256;
@@ -68,6 +71,7 @@ impl Events {
             deltas: session.control.deltas(),
             session,
             from,
+            held: None,
             ready: VecDeque::new(),
             ended: false,
         };
@@ -84,6 +88,8 @@ struct Cursor {
     records: portcullis_runtime::journal::Subscription,
     deltas: broadcast::Receiver<Delta>,
     from: Seq,
+    /// A piece that belongs behind records still to come.
+    held: Option<Delta>,
     ready: VecDeque<Event>,
     ended: bool,
 }
@@ -97,7 +103,18 @@ impl Cursor {
             if self.ended {
                 return None;
             }
-            self.fetch().await;
+            // A piece is told before the records that were made after it, and behind those made before.
+            if self.held.is_none() {
+                match self.deltas.try_recv() {
+                    Ok(delta) => self.held = Some(delta),
+                    Err(TryRecvError::Lagged(deltas)) => return Some(Event::Lagged { deltas }),
+                    Err(TryRecvError::Empty | TryRecvError::Closed) => {}
+                }
+            }
+            if let Some(Delta { call, text, .. }) = self.held.take_if(|delta| delta.after <= self.from) {
+                return Some(Event::Delta { call, text });
+            }
+            self.fetch(self.held.as_ref().map(|delta| delta.after)).await;
             if !self.ready.is_empty() {
                 continue;
             }
@@ -109,14 +126,14 @@ impl Cursor {
                         self.end();
                     }
                 }
-                delta = self.deltas.recv() => match delta {
-                    Ok(Delta { call, text }) => return Some(Event::Delta { call, text }),
+                delta = self.deltas.recv(), if self.held.is_none() => match delta {
+                    Ok(delta) => self.held = Some(delta),
                     Err(RecvError::Lagged(deltas)) => return Some(Event::Lagged { deltas }),
                     Err(RecvError::Closed) => self.end(),
                 },
                 () = gone => {
                     // What became durable before the end is still told.
-                    self.fetch().await;
+                    self.fetch(None).await;
                     self.end();
                 }
             }
@@ -128,8 +145,8 @@ impl Cursor {
         self.ended = true;
     }
 
-    /// Takes what is durable: from the window of recent records, else from the store.
-    async fn fetch(&mut self) {
+    /// Takes what is durable, up to `until`: from the window of recent records, else from the store.
+    async fn fetch(&mut self, until: Option<Seq>) {
         let records = match self.records.recent(self.from) {
             Some(records) => records,
             None => match self.session.journal.read(&self.session.info.id, self.from, PAGE).await {
@@ -141,7 +158,7 @@ impl Cursor {
                 }
             },
         };
-        for record in records {
+        for record in records.into_iter().take_while(|record| until.is_none_or(|until| record.seq < until)) {
             self.from = Seq(record.seq.0 + 1);
             let ask = match &record.body {
                 Body::InputRequested(asked) => self.session.control.waiting(&asked.request),

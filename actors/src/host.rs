@@ -160,7 +160,8 @@ async fn open_session(
     });
     cx.start_counting();
     room.enter(cx.clone());
-    let actor = SessionActor { cx, registry, room, handle: handle.clone(), door: Some(Box::pin(door)), turn: None };
+    let actor =
+        SessionActor { cx, registry, room, handle: handle.clone(), door: Some(Box::pin(door)), turn: None };
     Ok((Session { inner: handle }, actor.start()))
 }
 

@@ -71,7 +71,8 @@ pub(crate) async fn judge<S: Seam>(
         });
         S::advance(&mut input, &planned.id, &reply.decision, planned.native);
         native_ended |= planned.native && S::ends_chain(&reply.decision);
-        let mut drafts: Vec<Draft> = reply.records.into_iter().map(|own| Draft::new(at.clone(), Body::Own(own))).collect();
+        let mut drafts: Vec<Draft> =
+            reply.records.into_iter().map(|own| Draft::new(at.clone(), Body::Own(own))).collect();
         drafts.push(Draft::new(
             at.clone(),
             DecisionRecorded {
@@ -97,7 +98,8 @@ type Answered<S> = Result<Reply<<S as Seam>::Decision>, Failure>;
 async fn run_foreign<S: Seam>(cx: &SessionCx, planned: &Planned<S>, input: S::Input) -> Answered<S> {
     let (run, id) = (planned.run.clone(), planned.id.clone());
     hooks::run(cx, S::POINT, id, move || {
-        let work: Contained<Reply<S::Decision>> = contain(None, Box::pin(async move { run.decide(input).await }));
+        let work: Contained<Reply<S::Decision>> =
+            contain(None, Box::pin(async move { run.decide(input).await }));
         work
     })
     .await

@@ -1,7 +1,9 @@
 //! A session's only pen. Validate, fold and enqueue are one synchronous step that returns a ticket, so the state and the
 //! journal's order never disagree between awaits.
 
-use portcullis_runtime::{Batch, Body, Draft, Journal, JournalError, Ownership, Record, RequestId, Ticket, law::State};
+use portcullis_runtime::{
+    Batch, Body, Draft, Journal, JournalError, Ownership, Record, RequestId, Ticket, law::State,
+};
 use std::{
     cell::{Cell, RefCell},
     sync::Arc,
@@ -111,5 +113,7 @@ fn released() -> JournalError {
 }
 
 pub(crate) fn now_ms() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| u64::try_from(d.as_millis()).unwrap_or(u64::MAX))
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |d| u64::try_from(d.as_millis()).unwrap_or(u64::MAX))
 }

@@ -12,11 +12,11 @@ use crate::{
 };
 use futures::future::{Either, select};
 use portcullis_runtime::{
-    Arguments, At, BoxError, CallKey, Cancel, CauseName, Committed, Decision, DecisionRecorded, Draft, Ended, Execution,
-    Failure, Frozen, GuardVerdict, HandlerId, InputRequested, InputResolved, Outcome, Output, Point, PostExecute,
-    PreExecute, Proposed, Reason, RequestId, Resolution, Returned, Rewrite, Scene, Seam, Source, Subject, Tool,
-    ToolCall, ToolCx, ToolDispatched, ToolError, ToolResult, ToolReturned, ToolRewrite, ToolSpec, Token,
-    law::CallOwes,
+    Arguments, At, BoxError, CallKey, Cancel, CauseName, Committed, Decision, DecisionRecorded, Draft, Ended,
+    Execution, Failure, Frozen, GuardVerdict, HandlerId, InputRequested, InputResolved, Outcome, Output,
+    Point, PostExecute, PreExecute, Proposed, Reason, RequestId, Resolution, Returned, Rewrite, Scene, Seam,
+    Source, Subject, Token, Tool, ToolCall, ToolCx, ToolDispatched, ToolError, ToolResult, ToolReturned,
+    ToolRewrite, ToolSpec, law::CallOwes,
 };
 use std::{
     fmt::Write,
@@ -31,7 +31,8 @@ const BODY_GRACE: Duration = Duration::from_secs(5);
 
 /// Carries the call to its result. `Stop::Cancelled` leaves what is still owed to the law's wind-down.
 pub(crate) async fn run(cx: &SessionCx, key: CallKey, cancel: Cancel) -> Result<(), Stop> {
-    let span = tracing::info_span!(parent: &cx.span, "call", turn = key.turn, step = key.step, call = %key.call);
+    let span =
+        tracing::info_span!(parent: &cx.span, "call", turn = key.turn, step = key.step, call = %key.call);
     let trip = Trip::start(cx, key, cancel);
     trip.run().instrument(span).await
 }
@@ -116,7 +117,8 @@ impl<'c> Trip<'c> {
             Proposed::new(self.scene(), self.key.clone(), facts.id.clone(), spec.clone(), requested.clone());
         judge::<Rewrite>(self.cx, self.at.clone(), self.subject.clone(), input, &self.cancel, false).await?;
         let rewritten = Rewrite::fold(&self.cx.ledger.read(|s| s.decided::<Rewrite>(&self.subject)));
-        let Some((by, effective)) = rewritten.effective.filter(|(_, effective)| *effective != requested) else {
+        let Some((by, effective)) = rewritten.effective.filter(|(_, effective)| *effective != requested)
+        else {
             return self.put(sealed(Arguments::Sealed { text: requested }, Some(spec)));
         };
         let call = match materialise(effective.text(), spec) {
@@ -133,7 +135,8 @@ impl<'c> Trip<'c> {
             return Ok(());
         }
         let Some(execution) = self.execution() else { return Ok(()) };
-        judge::<PreExecute>(self.cx, self.at.clone(), self.subject.clone(), execution, &self.cancel, false).await
+        judge::<PreExecute>(self.cx, self.at.clone(), self.subject.clone(), execution, &self.cancel, false)
+            .await
     }
 
     /// C-PIPE-4: after the whole gate, synchronously; a guard that fails denies.
@@ -322,9 +325,8 @@ impl<'c> Trip<'c> {
         if self.cx.shared.table.is_bare::<PostExecute>() {
             return Ok(());
         }
-        let (facts, outcome) = self.cx.ledger.read(|s| {
-            (s.call_facts(&self.key.call), s.outcome(&self.key.call, passed))
-        });
+        let (facts, outcome) =
+            self.cx.ledger.read(|s| (s.call_facts(&self.key.call), s.outcome(&self.key.call, passed)));
         let (Some(facts), Some(outcome)) = (facts, outcome) else { return Ok(()) };
         let ran = outcome.ended.was_dispatched();
         let spec = self.cx.shared.table.find(&facts.name).map(|(spec, _)| spec.clone());

@@ -10,8 +10,8 @@ use crate::{
 use actix::prelude::*;
 use dashmap::{DashMap, Entry};
 use portcullis_runtime::{
-    CallKey, Cancel, ConfigInForce, Frozen, HandlerRow, Journal, Limits, Mint, Model, Registered, RequestHeader,
-    SessionId, Settle, Table, TokenId, plan::TableError,
+    CallKey, Cancel, ConfigInForce, Frozen, HandlerRow, Journal, Limits, Mint, Model, Registered,
+    RequestHeader, SessionId, Settle, Table, TokenId, plan::TableError,
 };
 use std::{
     collections::hash_map::RandomState,
@@ -54,7 +54,9 @@ pub enum StartError {
     #[error("the configuration needs the handler `{0}`, which nobody registered")]
     Missing(String),
     /// A panic would take the process down.
-    #[error("this program is built with `panic = \"abort\"`: one handler's panic would end every session. Build with unwinding")]
+    #[error(
+        "this program is built with `panic = \"abort\"`: one handler's panic would end every session. Build with unwinding"
+    )]
     PanicAbort,
     /// A thread could not be started.
     #[error("a thread could not be started: {0}")]
@@ -124,9 +126,10 @@ impl Shared {
 
     /// The session left memory: its name may be opened again.
     pub(crate) fn forget(&self, handle: &Arc<SessionInner>) {
-        self.sessions.remove_if(&handle.info.id, |_, cell| {
-            matches!(cell.get(), Some(Ok(session)) if Arc::ptr_eq(&session.inner, handle))
-        });
+        self.sessions.remove_if(
+            &handle.info.id,
+            |_, cell| matches!(cell.get(), Some(Ok(session)) if Arc::ptr_eq(&session.inner, handle)),
+        );
     }
 }
 

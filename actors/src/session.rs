@@ -9,10 +9,7 @@ use crate::{
     turn::TurnActor,
 };
 use actix::prelude::*;
-use portcullis_runtime::{
-    At, Body, Cancel, Draft, EndReason, JournalError, PromptQueued, Settle,
-    law::Next,
-};
+use portcullis_runtime::{At, Body, Cancel, Draft, EndReason, JournalError, PromptQueued, Settle, law::Next};
 use std::{rc::Rc, sync::Arc, time::Instant};
 
 /// The actor.
@@ -46,7 +43,8 @@ impl Drop for SessionActor {
     /// Also while unwinding: whoever waits is told, and the name is free again.
     fn drop(&mut self) {
         leave(&self.room, &self.cx.shared, &self.handle);
-        let gone = EndReason::Error { code: "session_gone".into(), message: "the session left memory".into() };
+        let gone =
+            EndReason::Error { code: "session_gone".into(), message: "the session left memory".into() };
         self.cx.waiting.borrow_mut().extend(self.handle.control.all_turns());
         self.cx.finish_turn(0, &gone);
     }
@@ -171,7 +169,10 @@ impl actix::Handler<TurnOver> for SessionActor {
             Some(Err(Stop::Cancelled)) | None => {
                 // C-RUN-3: a defect in the loop ends its own turn, by the law, with every call answered.
                 let (turn, drafts) = self.cx.ledger.read(|s| {
-                    (s.open_turn().unwrap_or_default(), s.fail("turn_failed", "the turn's loop failed; see the log"))
+                    (
+                        s.open_turn().unwrap_or_default(),
+                        s.fail("turn_failed", "the turn's loop failed; see the log"),
+                    )
                 });
                 if let Err(error) = self.cx.ledger.commit(drafts) {
                     return self.poisoned(&error, ctx);

@@ -15,7 +15,8 @@ use futures::{
 use portcullis_runtime::{
     AssistantBlock, AssistantMessage, At, Body, CallKey, Cancel, CauseName, Draft, EndReason, Ending, Finish,
     HeaderChanged, ModelError, ModelEvent, ModelRequest, ModelRequested, Point, PromptSubmit, RequestHeader,
-    SessionStart, Source, Starting, StepStart, Subject, Submitted, ToolHeader, TurnCancelled, TurnContinuation, Usage,
+    SessionStart, Source, Starting, StepStart, Subject, Submitted, ToolHeader, TurnCancelled,
+    TurnContinuation, Usage,
     law::{Next, Passed},
 };
 use std::{pin::pin, rc::Rc, sync::Arc};
@@ -136,7 +137,8 @@ impl Driver {
                 self.model(attempt).await
             }
             Next::Call { path, .. } => {
-                let (turn, step) = self.cx.ledger.read(|s| (s.open_turn().unwrap_or_default(), s.step_number()));
+                let (turn, step) =
+                    self.cx.ledger.read(|s| (s.open_turn().unwrap_or_default(), s.step_number()));
                 let key = CallKey { turn, step, call: path };
                 let execute = Execute { session: self.cx.info.id.clone(), key, cancel: self.cancel.clone() };
                 self.cx.hop();
@@ -145,7 +147,9 @@ impl Driver {
                     Err(_) => self.fail("registry_gone", "the tool registry's actor is gone").await,
                 }
             }
-            Next::Idle | Next::Await => self.fail("nothing_owed", "the turn waits for something that is not there").await,
+            Next::Idle | Next::Await => {
+                self.fail("nothing_owed", "the turn waits for something that is not there").await
+            }
             _ => self.fail("unknown_step", "the law asks for something that this driver does not know").await,
         }
     }
@@ -221,8 +225,10 @@ impl Driver {
         let at = At::step(turn, step);
         let _enqueued = self.cx.ledger.commit(vec![Draft::new(at.clone(), ModelRequested { attempt })])?;
         self.cx.ledger.barrier().await?;
-        let (header, messages) =
-            self.cx.ledger.read(|s| (s.header().cloned().unwrap_or_else(|| self.cx.shared.header()), s.transcript()));
+        let (header, messages) = self
+            .cx
+            .ledger
+            .read(|s| (s.header().cloned().unwrap_or_else(|| self.cx.shared.header()), s.transcript()));
         let request = ModelRequest::new(header, messages, attempt, self.cancel.clone());
         let span = tracing::info_span!("step", step, attempt);
         match self.stream(request).instrument(span).await {
@@ -238,7 +244,9 @@ impl Driver {
     /// Reads the model's stream to its end; `None` when the turn was cancelled meanwhile.
     async fn stream(&self, request: ModelRequest) -> Result<Option<AssistantMessage>, ModelError> {
         let model = self.cx.shared.model.clone();
-        let panicked = |failure: portcullis_runtime::Failure| ModelError::Fatal { message: format!("the model {failure}") };
+        let panicked = |failure: portcullis_runtime::Failure| ModelError::Fatal {
+            message: format!("the model {failure}"),
+        };
         let stream = contain_sync(|| model.respond(request)).map_err(panicked)?;
         let mut stream = std::panic::AssertUnwindSafe(stream).catch_unwind();
         let mut message = Draftsman::default();
@@ -263,11 +271,13 @@ impl Driver {
     }
 
     fn publish(&self, event: &ModelEvent, message: &Draftsman) {
-        match event {
-            ModelEvent::Text(text) => self.cx.control.delta(None, text),
-            ModelEvent::CallText(text) => self.cx.control.delta(message.open_call(), text),
-            _ => {}
-        }
+        let (call, text) = match event {
+            ModelEvent::Text(text) => (None, text),
+            ModelEvent::CallText(text) => (message.open_call(), text),
+            _ => return,
+        };
+        let after = self.cx.ledger.read(|s| s.head());
+        self.cx.control.delta(after, call, text);
     }
 }
 
@@ -285,7 +295,11 @@ enum Open {
     Nothing,
     Text(String),
     Reasoning(String),
-    Call { id: Arc<str>, name: String, arguments: String },
+    Call {
+        id: Arc<str>,
+        name: String,
+        arguments: String,
+    },
 }
 
 impl Draftsman {

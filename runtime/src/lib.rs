@@ -39,7 +39,7 @@ mod tool;
 
 pub use content::{Block, Content, Reason, Source};
 pub use execution::{Execution, ExecutionData};
-pub use frozen::{Frozen, Json, Refused, View, Why};
+pub use frozen::{Frozen, Json, Kind, Place, Refused, Replaced, View, Why};
 pub use ids::{BadSessionId, CallKey, CallPath, HandlerId, RequestId, Seq, SessionId};
 pub use journal::{Batch, Claim, Commits, Journal, JournalError, MemoryJournal, Ownership, Ticket};
 pub use model::{

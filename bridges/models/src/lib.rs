@@ -31,10 +31,11 @@
 //! let prompt = Message::User { content: "How is the weather?".into(), source: Source::User };
 //! let request = ModelRequest::new(header.into(), Transcript::default().with(&[prompt]), 1, Cancel::new());
 //!
-//! let events: Vec<_> = futures::executor::block_on(model.respond(request).collect());
+//! let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
+//! let events: Vec<_> = runtime.block_on(model.respond(request).collect());
 //! assert_eq!(events[0], Ok(ModelEvent::Text("Let me look.".into())));
 //! assert_eq!(events.last(), Some(&Ok(ModelEvent::Finish(Finish::Calls))));
-//! # Ok::<(), portcullis_models::ScriptError>(())
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
 //! # The format

@@ -308,7 +308,7 @@ impl Piece {
 /// Arguments come in halves, as providers send them in fragments: none for an empty text, one for a single character.
 pub(crate) fn fragments(text: &str) -> impl Iterator<Item = &str> {
     let starts = || text.char_indices().map(|(at, _)| at);
-    let middle = starts().find(|at| 2 * at >= text.len()).or_else(|| starts().last()).unwrap_or(0);
+    let middle = starts().find(|at| 2 * at >= text.len()).or_else(|| starts().next_back()).unwrap_or(0);
     let (head, tail) = text.split_at(middle);
     [head, tail].into_iter().filter(|part| !part.is_empty())
 }

@@ -146,3 +146,33 @@ pub(crate) fn uncommitted(error: &Error) -> JournalError {
         _ => JournalError::Indeterminate(error.to_string()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rusqlite::ffi;
+
+    fn sqlite(code: i32) -> Error {
+        Error::SqliteFailure(ffi::Error::new(code), None)
+    }
+
+    // C-DUR-9, and the journal's promise that only `Indeterminate` leaves a write in doubt
+    #[test]
+    fn a_failed_commit_is_in_doubt_unless_it_cannot_have_happened() {
+        assert_eq!(uncommitted(&sqlite(ffi::SQLITE_FULL)), JournalError::StorageFull);
+        assert!(matches!(uncommitted(&sqlite(ffi::SQLITE_BUSY)), JournalError::Unavailable(_)));
+        for code in [ffi::SQLITE_IOERR_FSYNC, ffi::SQLITE_IOERR_WRITE, ffi::SQLITE_NOMEM] {
+            assert!(matches!(uncommitted(&sqlite(code)), JournalError::Indeterminate(_)), "code {code}");
+        }
+    }
+
+    #[test]
+    fn before_the_commit_nothing_is_in_doubt() {
+        let full = Trouble::from(sqlite(ffi::SQLITE_FULL));
+        assert!(matches!(full, Trouble::Store(JournalError::StorageFull)));
+        let io = Trouble::from(sqlite(ffi::SQLITE_IOERR_WRITE));
+        assert!(matches!(io, Trouble::Store(JournalError::Unavailable(_))));
+        let unique = Trouble::from(sqlite(ffi::SQLITE_CONSTRAINT_UNIQUE));
+        assert!(matches!(unique, Trouble::Operation(JournalError::Unavailable(_))));
+    }
+}

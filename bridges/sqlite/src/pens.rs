@@ -24,7 +24,11 @@ pub(crate) struct Pens {
 
 impl Pens {
     /// The row, if there is one.
-    pub(crate) fn get(&mut self, connection: &Connection, session: &SessionId) -> rusqlite::Result<Option<Pen>> {
+    pub(crate) fn get(
+        &mut self,
+        connection: &Connection,
+        session: &SessionId,
+    ) -> rusqlite::Result<Option<Pen>> {
         if let Some(pen) = self.known.get(session) {
             return Ok(Some(*pen));
         }
@@ -54,7 +58,9 @@ impl Pens {
             let owner = after.owner.map(u128::to_be_bytes);
             let written = match before {
                 None => connection
-                    .prepare_cached("INSERT INTO sessions (session, owner, epoch, head) VALUES (?1, ?2, ?3, ?4)")?
+                    .prepare_cached(
+                        "INSERT INTO sessions (session, owner, epoch, head) VALUES (?1, ?2, ?3, ?4)",
+                    )?
                     .execute(params![session.as_str(), owner, after.epoch, after.head])?,
                 Some(pen) if pen.owner == after.owner => connection
                     // Without the owner among the columns set, its index is left alone.
@@ -62,7 +68,14 @@ impl Pens {
                         "UPDATE sessions SET epoch = ?2, head = ?3
                          WHERE session = ?1 AND owner IS ?4 AND epoch = ?5 AND head = ?6",
                     )?
-                    .execute(params![session.as_str(), after.epoch, after.head, owner, pen.epoch, pen.head])?,
+                    .execute(params![
+                        session.as_str(),
+                        after.epoch,
+                        after.head,
+                        owner,
+                        pen.epoch,
+                        pen.head
+                    ])?,
                 Some(pen) => connection
                     .prepare_cached(
                         "UPDATE sessions SET epoch = ?2, head = ?3, owner = ?4
@@ -95,10 +108,9 @@ impl Pens {
         }
     }
 
-    /// The transaction is not, or may not be: the rows it touched are read again.
+    /// The transaction is not, or may not be: everything is read again.
     pub(crate) fn undo(&mut self) {
-        for (session, _) in self.before.drain() {
-            self.known.remove(&session);
-        }
+        self.before.clear();
+        self.known.clear();
     }
 }

@@ -1,13 +1,12 @@
 //! What waits for the writer thread: bounded, in order, and never lost in silence.
 
-use crate::{
-    APPEND_BYTES, BATCH_BYTES, BATCH_RECORDS, QUEUE_BYTES, QUEUE_RECORDS, weight::weight,
-};
+use crate::{APPEND_BYTES, BATCH_BYTES, BATCH_RECORDS, QUEUE_BYTES, QUEUE_RECORDS, weight::weight};
 use futures::channel::oneshot;
 use portcullis_runtime::{Batch, Claim, Commits, JournalError, Ownership, Seq, SessionId};
 use std::{
     collections::VecDeque,
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
 };
 
 /// Where an answer goes. Dropped without one, the asker hears that the journal is unavailable.
@@ -93,6 +92,25 @@ struct State {
     records: usize,
     bytes: usize,
     closed: bool,
+    /// How many operations the writer sleeps for.
+    awaited: usize,
+}
+
+/// How long a batch stays open for more. Whoever was just answered may have the next append ready in a moment; a sync
+/// started before that moment would be one for few, and the next one late for many.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Gather {
+    /// No longer than until so many wait.
+    pub(crate) expected: usize,
+    /// No longer than this.
+    pub(crate) patience: Duration,
+}
+
+impl State {
+    /// A batch of it would be full.
+    fn full(&self) -> bool {
+        self.records >= BATCH_RECORDS || self.bytes >= BATCH_BYTES
+    }
 }
 
 impl Queue {
@@ -117,32 +135,52 @@ impl Queue {
         }
         state.records += records;
         state.bytes += bytes;
-        state.operations.push_back(Operation::Append(append));
-        drop(state);
-        self.filled.notify_one();
+        self.push(state, Operation::Append(append));
         Ok(())
     }
 
     /// Enqueues a claim or a release. Not counted: each is small, and somebody waits for it.
     pub(crate) fn control(&self, operation: Operation) -> Result<(), JournalError> {
-        let mut state = self.lock();
+        let state = self.lock();
         if state.closed {
             return Err(stopped());
         }
-        state.operations.push_back(operation);
-        drop(state);
-        self.filled.notify_one();
+        self.push(state, operation);
         Ok(())
     }
 
+    fn push(&self, mut state: MutexGuard<'_, State>, operation: Operation) {
+        state.operations.push_back(operation);
+        let ripe = state.operations.len() >= state.awaited || state.full();
+        drop(state);
+        if ripe {
+            self.filled.notify_one();
+        }
+    }
+
+    /// How many operations wait.
+    pub(crate) fn len(&self) -> usize {
+        self.lock().operations.len()
+    }
+
     /// For the writer: waits for work and takes one batch of it. `None` when the queue is closed and empty.
-    pub(crate) fn next(&self) -> Option<Vec<Operation>> {
+    pub(crate) fn next(&self, gather: Gather) -> Option<Vec<Operation>> {
         let mut state = self.lock();
+        state.awaited = 1;
         while state.operations.is_empty() {
             if state.closed {
                 return None;
             }
             state = self.filled.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        let until = Instant::now() + gather.patience;
+        state.awaited = gather.expected;
+        while state.operations.len() < gather.expected && !state.full() && !state.closed {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            state = self.filled.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
         }
         let (mut taken, mut records, mut bytes) = (Vec::new(), 0, 0);
         while let Some(operation) = state.operations.pop_front() {
@@ -171,9 +209,7 @@ impl Queue {
     /// The writer is gone: what is in fails.
     pub(crate) fn abandon(&self) {
         let mut state = self.lock();
-        state.closed = true;
-        let lost = std::mem::take(&mut *state).operations;
-        state.closed = true;
+        let lost = std::mem::replace(&mut *state, State { closed: true, ..State::default() });
         drop(state);
         // Outside the lock: each drop wakes waiters.
         drop(lost);

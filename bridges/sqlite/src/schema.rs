@@ -90,11 +90,9 @@ pub(crate) fn writer(file: &Path, quota: Option<u64>) -> Result<Connection, Open
     if begun(file)? {
         // First through a connection that cannot write: closing a writing one folds the write-ahead log into the file,
         // and a damaged journal is to stay as it was found.
-        let reading = connect(file, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
-        ours(file, &reading)?;
+        found(file, &connect(file, OpenFlags::SQLITE_OPEN_READ_ONLY)?)?;
     }
-    let mut connection =
-        connect(file, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE)?;
+    let mut connection = connect(file, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE)?;
     set_up(&mut connection, quota).map_err(|e| OpenError::of(file, &e))?;
     Ok(connection)
 }
@@ -102,12 +100,15 @@ pub(crate) fn writer(file: &Path, quota: Option<u64>) -> Result<Connection, Open
 /// Opens a connection that only reads, of a file that exists.
 pub(crate) fn reader(file: &Path) -> Result<Connection, OpenError> {
     library()?;
+    let missing = || OpenError::Missing { file: file.into() };
     if !begun(file)? {
-        return Err(OpenError::Missing { file: file.into() });
+        return Err(missing());
     }
     let connection = connect(file, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
-    ours(file, &connection)?;
-    Ok(connection)
+    match found(file, &connection)? {
+        Found::Ours => Ok(connection),
+        Found::Blank => Err(missing()),
+    }
 }
 
 fn library() -> Result<(), OpenError> {
@@ -144,9 +145,20 @@ fn connect(file: &Path, access: OpenFlags) -> Result<Connection, OpenError> {
     Ok(connection)
 }
 
-fn ours(file: &Path, connection: &Connection) -> Result<(), OpenError> {
+enum Found {
+    /// A database without a table: creation was cut short.
+    Blank,
+    Ours,
+}
+
+fn found(file: &Path, connection: &Connection) -> Result<Found, OpenError> {
     let of = |e: rusqlite::Error| OpenError::of(file, &e);
+    let count = |query: &str| connection.query_row(query, [], |row| row.get::<_, i64>(0)).map_err(of);
     let (application, schema) = marks(connection).map_err(of)?;
+    let objects = count("SELECT count(*) FROM sqlite_schema")?;
+    if application == 0 && objects == 0 {
+        return Ok(Found::Blank);
+    }
     if application != APPLICATION {
         let why = format!("its application id is {application:#x}");
         return Err(OpenError::NotAJournal { file: file.into(), why });
@@ -154,13 +166,11 @@ fn ours(file: &Path, connection: &Connection) -> Result<(), OpenError> {
     if schema > SCHEMA {
         return Err(OpenError::SchemaTooNew { file: file.into(), found: schema, known: SCHEMA });
     }
-    // The pages every operation starts from; the rest is verified where it is read.
-    let probe = "SELECT count(*) FROM sqlite_schema WHERE name IN ('sessions', 'records', 'waits')";
-    let tables: i64 = connection.query_row(probe, [], |row| row.get(0)).map_err(of)?;
-    if tables != 3 {
+    // What every operation starts from; the rest is verified where it is read.
+    if count("SELECT count(*) FROM sqlite_schema WHERE name IN ('sessions', 'records', 'waits')")? != 3 {
         return Err(OpenError::Damaged { file: file.into(), why: "tables are missing".into() });
     }
-    Ok(())
+    Ok(Found::Ours)
 }
 
 fn marks(connection: &Connection) -> rusqlite::Result<(i32, u32)> {
@@ -175,7 +185,8 @@ fn set_up(connection: &mut Connection, quota: Option<u64>) -> rusqlite::Result<(
     connection.pragma_update(None, "synchronous", "FULL")?;
     connection.pragma_update_and_check(None, "journal_size_limit", LOG_BYTES, |_| Ok(()))?;
     if let Some(quota) = quota {
-        let page: u64 = connection.query_row("PRAGMA page_size", [], |row| row.get::<_, i64>(0))?.unsigned_abs();
+        let page: u64 =
+            connection.query_row("PRAGMA page_size", [], |row| row.get::<_, i64>(0))?.unsigned_abs();
         let pages = i64::try_from(quota / page.max(1)).unwrap_or(i64::MAX).max(1);
         connection.pragma_update_and_check(None, "max_page_count", pages, |_| Ok(()))?;
     }

@@ -22,7 +22,8 @@ pub(crate) fn weight(record: &Record) -> usize {
             }),
             Body::HeaderChanged(body) => {
                 // A tool's schema is about as long as what describes it.
-                body.0.system.len() + body.0.tools.iter().map(|t| 2 * t.description.len() + 256).sum::<usize>()
+                body.0.system.len()
+                    + body.0.tools.iter().map(|t| 2 * t.description.len() + 256).sum::<usize>()
             }
             Body::AssistantMessage(body) => body.blocks.iter().map(block).sum(),
             Body::ToolCall(body) => match &body.arguments {

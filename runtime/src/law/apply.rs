@@ -171,6 +171,7 @@ impl State {
                         "it comes from nothing that was queued as steering",
                     ),
                     None => {
+                        need(turn.halt.is_none(), "the turn is over")?;
                         need(!turn.owes_step(), "the next step is owed anyway")?;
                         let asked = self.decided::<TurnContinuation>(&Subject::Step(turn.steps));
                         need(!TurnContinuation::fold(&asked).is_empty(), "nobody asked for another step")?;
@@ -188,7 +189,8 @@ impl State {
                 need(record.at.step == Some(turn.steps + 1), "step numbers follow each other")?;
                 need(turn.settled == turn.takes.len(), "a prompt of the batch is not judged yet")?;
                 need(turn.allowed, "no prompt of the batch passed")?;
-                need(turn.goes_on(), "the turn is over")?;
+                // C-TURN-8: no continuation or steering resurrects the turn.
+                need(turn.goes_on() && turn.halt.is_none(), "the turn is over")?;
                 need(turn.steps == 0 || turn.owes_step(), "nothing asks for another step")
             }
             Body::StepEnd(_) => {
@@ -322,7 +324,7 @@ impl State {
                         turn.cancelled.as_ref().is_some_and(|c| c.by == *by && c.cause == *reason)
                     }
                     EndReason::Halted { by, reason } => {
-                        turn.halt.as_ref().is_some_and(|(who, why)| who == by && why == reason)
+                        turn.halt.as_ref().is_some_and(|h| h.by == *by && h.reason == *reason)
                     }
                     EndReason::MaxTokens => finish == Some(&Finish::MaxTokens),
                     EndReason::ContinuationCap { .. } => turn.steps > 0 && !turn.owes_step(),

@@ -50,6 +50,13 @@ impl State {
         if call.result {
             return CallOwes::Done;
         }
+        if call.body == CallBody::Returned
+            && let Some((left, open)) =
+                step.left_behind(path, turn.cancelled.is_some()).and_then(|p| step.calls.get_key_value(p))
+        {
+            let drafts = self.cancel_call(turn, step.number, left, open);
+            return drafts.map_or(CallOwes::Await, CallOwes::Commit);
+        }
         if turn.cancelled.is_some() || step.is_left_behind(path, false) {
             let drafts = self.cancel_call(turn, step.number, path, call);
             return drafts.map_or(CallOwes::Await, CallOwes::Commit);

@@ -1,6 +1,6 @@
 //! What a record changes, once it may stand.
 
-use super::{Body as CallBody, Call, LastStep, Queued, Request, State, Step, Turn};
+use super::{Body as CallBody, Call, Halt, LastStep, Queued, Request, State, Step, Turn};
 use crate::{
     Arguments, AssistantBlock, At, Body, CallPath, Draft, Finish, Message, Point, Record, Seq, StartSource,
     Subject,
@@ -128,7 +128,8 @@ impl State {
                     && turn.halt.is_none()
                     && !matches!(d.subject, Subject::Session(_))
                 {
-                    turn.halt = Some((d.id.clone(), reason.clone()));
+                    turn.halt =
+                        Some(Halt { by: d.id.clone(), reason: reason.clone(), subject: d.subject.clone() });
                 }
                 let key = (d.point, d.subject.clone());
                 turn.decisions.entry(key).or_default().push(Arc::new(d.clone()));
@@ -204,11 +205,11 @@ impl Turn {
         self.steered || self.last.as_ref().is_some_and(|last| last.calls)
     }
 
-    /// C-TURN-8: nothing opens another step of a turn that was cancelled or halted, or whose model stopped for good.
+    /// False once the turn was cancelled, or its model stopped for good.
     pub(super) fn goes_on(&self) -> bool {
         let finish = self.last.as_ref().map(|last| last.finish.as_ref());
         let stopped = matches!(finish, Some(None | Some(Finish::MaxTokens | Finish::Refused { .. })));
-        self.cancelled.is_none() && self.halt.is_none() && !stopped
+        self.cancelled.is_none() && !stopped
     }
 
     fn change_step(&mut self, record: &Record, tail: &mut Vec<Message>) {

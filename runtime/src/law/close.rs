@@ -53,9 +53,11 @@ impl State {
     fn close_continuation(&self, subject: &Subject, at: &At) -> Vec<Draft> {
         let Some(turn) = &self.turn else { return Vec::new() };
         let end = |reason| vec![Draft::new(at.clone(), TurnEnd { reason, dropped: Vec::new() })];
-        if let Some((by, reason)) = turn.halt.clone() {
-            return end(EndReason::Halted { by, reason });
+        if let Some(halt) = turn.halt.clone() {
+            return end(EndReason::Halted { by: halt.by, reason: halt.reason });
         }
+        // C-TURN-4: steering joins and forces the next step; it is not left behind by a turn that would end.
+        let end = |reason| if self.steering().is_some() { Vec::new() } else { end(reason) };
         let again = TurnContinuation::fold(&self.decided::<TurnContinuation>(subject));
         if again.is_empty() {
             return end(EndReason::Completed);

@@ -87,9 +87,18 @@ struct Turn {
     cancelled: Option<TurnCancelled>,
     /// Where that was recorded: what is queued behind it was not meant.
     cancelled_at: Seq,
-    halt: Option<(HandlerId, Reason)>,
+    halt: Option<Halt>,
     /// Context that belongs right behind the last message.
     owed: Vec<Draft>,
+}
+
+/// The first halt that was asked for.
+#[derive(Debug, Clone)]
+struct Halt {
+    by: HandlerId,
+    reason: Reason,
+    /// What the decision was about: a point that is still open is finished first.
+    subject: Subject,
 }
 
 #[derive(Debug, Clone)]

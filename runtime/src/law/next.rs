@@ -84,7 +84,7 @@ impl State {
                 Next::OpenStep { step: 1 }
             };
         }
-        self.between_steps(turn)
+        self.between_steps(turn, passed)
     }
 
     fn begin(&self) -> Next {
@@ -95,9 +95,18 @@ impl State {
         Next::Commit(vec![Draft::new(At::turn(self.turns + 1), TurnStart { takes })])
     }
 
-    fn between_steps(&self, turn: &Turn) -> Next {
+    fn between_steps(&self, turn: &Turn, passed: Option<&Passed>) -> Next {
         if let Some(end) = halted(turn) {
-            return self.end_turn(end);
+            // The point at which it was asked is finished first: the log does not depend on when the process went.
+            return match turn.halt.as_ref().map(|h| &h.subject) {
+                Some(subject @ Subject::Prompt(seq)) if self.queue.contains_key(seq) => {
+                    Next::Judge { point: Point::PromptSubmit, subject: subject.clone() }
+                }
+                Some(subject @ Subject::Step(_)) => {
+                    Next::Judge { point: Point::Continuation, subject: subject.clone() }
+                }
+                _ => self.end_turn(end),
+            };
         }
         let finish = turn.last.as_ref().and_then(|last| last.finish.as_ref());
         match finish {
@@ -113,13 +122,23 @@ impl State {
             }
             _ => {}
         }
-        if let Some((seq, queued)) = self.queue.iter().find(|(_, q)| q.kind == QueueKind::Steering) {
-            return steer(turn, *seq, queued);
+        let stopping = (Point::Continuation, Subject::Step(turn.steps));
+        // Steering that comes while the turn's end is judged waits until that is done; then it joins.
+        let begun = !turn.owes_step() && !self.recorded(stopping.0, &stopping.1).is_empty();
+        if !begun || passed == Some(&stopping) {
+            if let Some((seq, queued)) = self.steering() {
+                return steer(turn, *seq, queued);
+            }
+            if turn.owes_step() {
+                return Next::OpenStep { step: turn.steps + 1 };
+            }
         }
-        if turn.owes_step() {
-            return Next::OpenStep { step: turn.steps + 1 };
-        }
-        Next::Judge { point: Point::Continuation, subject: Subject::Step(turn.steps) }
+        Next::Judge { point: stopping.0, subject: stopping.1 }
+    }
+
+    /// The first queued steering.
+    pub(super) fn steering(&self) -> Option<(&Seq, &Queued)> {
+        self.queue.iter().find(|(_, q)| q.kind == QueueKind::Steering)
     }
 
     fn next_call(&self, passed: Option<&Passed>) -> Option<Next> {
@@ -201,12 +220,19 @@ impl State {
 
 impl Step {
     /// The call to go on with: the first of the model's without a result, but before it what its body started and left
-    /// behind, innermost first.
+    /// behind.
     fn open_call(&self, cancelled: bool) -> Option<&CallPath> {
-        let (top, _) = self.calls.iter().find(|(path, c)| path.is_top() && !c.result)?;
-        let mut within = self.calls.iter().rev().filter(|(path, c)| !c.result && path.is_within(top));
-        let left = within.find(|(path, _)| self.is_left_behind(path, cancelled));
-        Some(left.map_or(top, |(path, _)| path))
+        let (top, call) = self.calls.iter().find(|(path, c)| path.is_top() && !c.result)?;
+        if matches!(call.body, CallBody::Running { .. }) {
+            return Some(top);
+        }
+        Some(self.left_behind(top, cancelled).unwrap_or(top))
+    }
+
+    /// A call within this one that has no result and whose parent's body is gone; innermost first.
+    pub(super) fn left_behind(&self, outer: &CallPath, cancelled: bool) -> Option<&CallPath> {
+        let mut within = self.calls.iter().rev().filter(|(path, c)| !c.result && path.is_within(outer));
+        within.find(|(path, _)| self.is_left_behind(path, cancelled)).map(|(path, _)| path)
     }
 
     /// True for a nested call whose parent's body is gone for good.
@@ -264,8 +290,8 @@ fn steer(turn: &Turn, seq: Seq, queued: &Queued) -> Next {
 }
 
 fn halted(turn: &Turn) -> Option<EndReason> {
-    let (by, reason) = turn.halt.clone()?;
-    Some(EndReason::Halted { by, reason })
+    let halt = turn.halt.clone()?;
+    Some(EndReason::Halted { by: halt.by, reason: halt.reason })
 }
 
 impl Next {

@@ -43,7 +43,11 @@ pub fn log(records: &[Arc<Record>], limits: Limits) {
                 | Body::SteeringMessage(_)
                 | Body::AssistantMessage(_)
         );
-        assert!(!(owing && visible), "C-LOG-4: `{}` between a step's calls and its last result", r.body.kind());
+        assert!(
+            !(owing && visible),
+            "C-LOG-4: `{}` between a step's calls and its last result",
+            r.body.kind()
+        );
         if let Some(path) = &r.at.call {
             assert_eq!(r.at.step, step, "C-LOG-3: the envelope names the open step");
             assert!(!path.positions().is_empty());

@@ -79,8 +79,9 @@ pub fn decide(point: Point, tape: &mut Tape) -> Answer {
             } else {
                 GuardVerdict::Abstain
             };
+            let ends_chain = verdict != GuardVerdict::Abstain;
             let decision = Decision::Guard(verdict);
-            Answer { decision, ends_chain: false, context: Vec::new(), halt: None, failure }
+            Answer { decision, ends_chain, context: Vec::new(), halt: None, failure }
         }
     }
 }

@@ -111,5 +111,9 @@ pub fn own(kind: &str, data: &str) -> OwnRecord {
 
 /// Numbers records as they come.
 pub fn number(drafts: impl IntoIterator<Item = Draft>) -> Vec<Arc<Record>> {
-    drafts.into_iter().enumerate().map(|(seq, draft)| draft.seal(Seq(seq as u64), 1000 + seq as u64)).collect()
+    drafts
+        .into_iter()
+        .enumerate()
+        .map(|(seq, draft)| draft.seal(Seq(seq as u64), 1000 + seq as u64))
+        .collect()
 }

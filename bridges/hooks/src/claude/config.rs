@@ -1,0 +1,428 @@
+//! One hook file: which handlers it defines, and what is wrong with it.
+//!
+//! What the client would skip is skipped: a file that is no JSON; a file with one bad entry under PreToolUse or
+//! PermissionRequest, as a whole; under any other event the bad group or handler alone (C-BRIDGE-5).
+
+use super::{
+    event::{Event, Named},
+    matcher::Matcher,
+    rule::Rule,
+};
+use crate::{
+    json::{self, Entry, Node, Problem, Value},
+    report::{Report, Severity},
+};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+/// A timeout from which on it was probably meant in milliseconds, in seconds.
+const LIKE_MILLISECONDS: f64 = 1000.0;
+/// The longest timeout: what a JavaScript timer can hold.
+const LONGEST: Duration = Duration::from_millis(i32::MAX as u64);
+
+/// A command as written, before placeholders in its arguments are filled in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Written {
+    pub(crate) command: Arc<str>,
+    /// Present, even empty, means: no shell.
+    pub(crate) args: Option<Vec<Arc<str>>>,
+}
+
+/// One handler of a file.
+#[derive(Debug, Clone)]
+pub(crate) struct Definition {
+    pub(crate) event: Event,
+    pub(crate) line: usize,
+    pub(crate) matcher_text: Option<Arc<str>>,
+    pub(crate) matcher: Arc<Matcher>,
+    pub(crate) written: Written,
+    pub(crate) rule: Option<Rule>,
+    pub(crate) rule_text: Option<Arc<str>>,
+    pub(crate) timeout: Duration,
+    pub(crate) blocks_on_failure: bool,
+}
+
+/// What a file says.
+#[derive(Debug, Default)]
+pub(crate) struct File {
+    pub(crate) definitions: Vec<Definition>,
+    /// Variables for the hooks' environment.
+    pub(crate) env: Vec<(String, String)>,
+    pub(crate) disable_all: Option<bool>,
+    pub(crate) managed_only: bool,
+}
+
+/// Reads a settings file (`wrapped` or not makes no difference to a settings file; a plugin's must have the `hooks` key,
+/// and there nothing else counts).
+pub(crate) fn read(path: &Path, bytes: &[u8], plugin: bool, reports: &mut Vec<Report>) -> File {
+    let text = String::from_utf8_lossy(bytes);
+    let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
+    let mut reader = Reader { path, text, reports, definitions: Vec::new() };
+    let root = match json::parse(text) {
+        Ok(root) => root,
+        Err(fault) => {
+            let hint = match fault.problem {
+                Problem::Comment => "take the comment out",
+                Problem::TrailingComma => "take the comma out",
+                _ => "check the file with a JSON validator",
+            };
+            let message = format!("this file is not JSON and is ignored: {}", fault.problem);
+            reader.say(Severity::Error, "hooks/not-json", fault.at, message, Some(hint));
+            return File::default();
+        }
+    };
+    let Some(entries) = root.entries() else {
+        let message = format!("this file is ignored: it must hold an object, not {}", root.kind());
+        reader.say(Severity::Error, "hooks/not-an-object", root.at, message, None);
+        return File::default();
+    };
+    let mut file = File::default();
+    for entry in entries {
+        match &*entry.key {
+            "hooks" => {
+                if let Err(Rejected) = reader.events(&entry.value) {
+                    return File::default();
+                }
+            }
+            _ if plugin => {}
+            "disableAllHooks" => file.disable_all = entry.value.bool(),
+            "allowManagedHooksOnly" => file.managed_only = entry.value.bool() == Some(true),
+            "env" => file.env = reader.env(&entry.value),
+            "permissions" => reader.permissions(&entry.value),
+            _ => {}
+        }
+    }
+    if plugin && root.get("hooks").is_none() {
+        let hint = "put the events into a \"hooks\" object";
+        reader.say(Severity::Error, "hooks/no-hooks-key", root.at, "this plugin file has no `hooks` key, so none of it runs", Some(hint));
+    }
+    file.definitions = reader.definitions;
+    file
+}
+
+/// The whole file is out.
+struct Rejected;
+
+/// This entry is out; it was reported.
+struct Dropped;
+
+struct Reader<'r> {
+    path: &'r Path,
+    text: &'r str,
+    reports: &'r mut Vec<Report>,
+    definitions: Vec<Definition>,
+}
+
+impl Reader<'_> {
+    fn say(&mut self, severity: Severity, code: &'static str, at: usize, message: impl Into<String>, hint: Option<&str>) {
+        let mut report =
+            Report::new(severity, code, message).at(self.path, Some(json::line(self.text, at)));
+        report.hint = hint.map(Into::into);
+        self.reports.push(report);
+    }
+
+    fn events(&mut self, hooks: &Node<'_>) -> Result<(), Rejected> {
+        let Some(entries) = hooks.entries() else {
+            let message = format!("this file is ignored: `hooks` must be an object of events, not {}", hooks.kind());
+            self.say(Severity::Error, "hooks/bad-entry", hooks.at, message, None);
+            return Err(Rejected);
+        };
+        for entry in entries {
+            // These two guard tool calls: a file that means to guard and is wrong about it counts as no file at all.
+            let strict = matches!(&*entry.key, "PreToolUse" | "PermissionRequest");
+            if self.event(entry).is_err() && strict {
+                let message = format!("this file is ignored as a whole, because an entry under {} is malformed", entry.key);
+                self.say(Severity::Error, "hooks/file-rejected", entry.at, message, Some("correct the entry; until then none of this file's hooks run"));
+                return Err(Rejected);
+            }
+        }
+        Ok(())
+    }
+
+    /// One event's groups. An error says that something in it was malformed; what is sound is kept.
+    fn event(&mut self, entry: &Entry<'_>) -> Result<(), Dropped> {
+        let named = Event::named(&entry.key);
+        if named == Named::Unknown {
+            let hint = Event::nearest(&entry.key).map(|near| format!("did you mean {near}?"));
+            let message = format!("there is no event `{}`; its hooks do not run", entry.key);
+            self.say(Severity::Warning, "hooks/unknown-event", entry.at, message, hint.as_deref());
+            return Ok(());
+        }
+        let Some(groups) = entry.value.items() else {
+            let message = format!("{} must be a list of groups, not {}; it is ignored", entry.key, entry.value.kind());
+            self.say(Severity::Error, "hooks/bad-entry", entry.value.at, message, Some("write [{\"matcher\": \"…\", \"hooks\": [ … ]}]"));
+            return Err(Dropped);
+        };
+        let mut sound = Ok(());
+        let mut count = 0;
+        for group in groups {
+            match self.group(named, &entry.key, group) {
+                Ok(handlers) => count += handlers,
+                Err(Dropped) => sound = Err(Dropped),
+            }
+        }
+        if let Named::NotYet(event) = named
+            && count > 0
+        {
+            let message = format!("{count} hook(s) on {event} do not run: this runtime does not fire that event yet");
+            self.say(Severity::Warning, "hooks/event-not-run", entry.at, message, None);
+        }
+        sound
+    }
+
+    fn group(&mut self, named: Named, event: &str, group: &Node<'_>) -> Result<usize, Dropped> {
+        if group.entries().is_none() {
+            let message = format!("a group under {event} must be an object, not {}; it is dropped", group.kind());
+            self.say(Severity::Error, "hooks/bad-entry", group.at, message, None);
+            return Err(Dropped);
+        }
+        let matcher = match group.get("matcher") {
+            None => None,
+            Some(node) => match node.str() {
+                Some(text) => Some((node.at, text)),
+                None => {
+                    let message = format!("`matcher` under {event} must be a string, not {}; the group is dropped", node.kind());
+                    self.say(Severity::Error, "hooks/bad-entry", node.at, message, Some("leave it out to match everything"));
+                    return Err(Dropped);
+                }
+            },
+        };
+        let Some(handlers) = group.get("hooks").and_then(Node::items) else {
+            let hint = match group.get("command") {
+                Some(_) => "put the handler into a \"hooks\" list inside its group",
+                None => "give the group a \"hooks\" list",
+            };
+            let message = format!("a group under {event} has no `hooks` list; it is dropped");
+            self.say(Severity::Error, "hooks/bad-entry", group.at, message, Some(hint));
+            return Err(Dropped);
+        };
+        let compiled = Arc::new(match named {
+            Named::Runs(event) if event.has_subject() => Matcher::new(matcher.map(|(_, text)| text)),
+            _ => Matcher::All,
+        });
+        if let (Matcher::Never(why), Some((at, text))) = (&*compiled, matcher) {
+            let message = format!("the matcher `{text}` under {event} never matches, so its hooks never run: {why}");
+            self.say(Severity::Warning, "hooks/bad-matcher", at, message, Some("names are separated by `|`; anything else is a regular expression"));
+        }
+        let mut sound = Ok(handlers.len());
+        for handler in handlers {
+            match self.handler(event, handler) {
+                Err(Dropped) => sound = Err(Dropped),
+                Ok(None) => {}
+                Ok(Some(mut found)) => {
+                    if let Named::Runs(event) = named {
+                        self.rule(event, handler, &mut found);
+                        let limit = found.timeout.unwrap_or_else(|| event.timeout());
+                        self.definitions.push(Definition {
+                            event,
+                            line: json::line(self.text, handler.at),
+                            matcher_text: matcher.map(|(_, text)| text.into()),
+                            matcher: if found.never { Arc::new(Matcher::Never(String::new())) } else { compiled.clone() },
+                            written: found.written,
+                            rule: found.rule,
+                            rule_text: found.rule_text,
+                            timeout: limit.min(LONGEST),
+                            blocks_on_failure: found.blocks_on_failure,
+                        });
+                    }
+                }
+            }
+        }
+        sound
+    }
+
+    /// One handler: `Ok(None)` when it is sound and of a kind that does not run here.
+    fn handler(&mut self, event: &str, node: &Node<'_>) -> Result<Option<Found>, Dropped> {
+        let mut fields = Fields { reader: self, event, node };
+        if node.entries().is_none() {
+            return Err(fields.bad(node.at, &format!("must be an object, not {}", node.kind())));
+        }
+        let kind = match node.get("type") {
+            None => return Err(fields.bad(node.at, "has no `type`; for a shell command it is \"command\"")),
+            Some(kind) => kind.str().ok_or_else(|| fields.bad(kind.at, "`type` must be a string"))?.to_owned(),
+        };
+        let needed: &[&str] = match &*kind {
+            "command" => &["command"],
+            "http" => &["url"],
+            "prompt" | "agent" => &["prompt"],
+            "mcp_tool" => &["server", "tool"],
+            other => return Err(fields.bad(node.at, &format!("there is no handler type `{other}`"))),
+        };
+        for key in needed {
+            fields.text(key)?.ok_or_else(|| fields.bad(node.at, &format!("a {kind} handler needs `{key}`")))?;
+        }
+        let timeout = fields.timeout()?;
+        let rule_text = fields.text("if")?;
+        let shell = fields.text("shell")?;
+        // `asyncRewake` alone is an awaited hook like any other.
+        fields.flag("asyncRewake")?;
+        let background = fields.flag("async")?;
+        let once = fields.flag("once")?;
+        fields.text("statusMessage")?;
+        let on_failure = fields.text("onFailure")?;
+        let args = fields.args()?;
+        match shell.as_deref() {
+            None | Some("bash") => {}
+            Some("powershell") => {
+                fields.not_run("its shell is powershell, which this runtime does not start");
+                return Ok(None);
+            }
+            Some(other) => return Err(fields.bad(node.at, &format!("there is no shell `{other}`"))),
+        }
+        if kind != "command" {
+            fields.not_run(&format!("handlers of type `{kind}` are not run yet"));
+            return Ok(None);
+        }
+        if background {
+            // Waiting for it would delay the turn, which its author ruled out; see the crate documentation.
+            fields.not_run("`async` handlers are not run yet");
+            return Ok(None);
+        }
+        let blocks_on_failure = match on_failure.as_deref() {
+            Some("block") => true,
+            None => false,
+            Some(other) => {
+                let message = format!("`onFailure: \"{other}\"` on {event} means nothing here: a failure does not block");
+                self.say(Severity::Warning, "hooks/on-failure", node.at, message, Some("the one value that counts is \"block\""));
+                false
+            }
+        };
+        if once {
+            let message = format!("`once` on {event} is ignored in this file, as in the client: the hook runs each time");
+            self.say(Severity::Note, "hooks/once", node.at, message, None);
+        }
+        let command: Arc<str> = node.get("command").and_then(Node::str).unwrap_or_default().into();
+        Ok(Some(Found { written: Written { command, args }, rule: None, rule_text, timeout, blocks_on_failure, never: false }))
+    }
+
+    fn rule(&mut self, event: Event, node: &Node<'_>, found: &mut Found) {
+        let Some(text) = found.rule_text.clone() else { return };
+        let why = if event.is_of_tool() {
+            match Rule::parse(&text) {
+                Ok(rule) => {
+                    found.rule = Some(rule);
+                    return;
+                }
+                Err(why) => why.to_string(),
+            }
+        } else {
+            "this event is not about a tool".into()
+        };
+        found.never = true;
+        let message = format!("the hook with `if: \"{text}\"` on {} never runs: {why}", event.name());
+        self.say(Severity::Warning, "hooks/bad-condition", node.at, message, None);
+    }
+
+    fn env(&mut self, node: &Node<'_>) -> Vec<(String, String)> {
+        let Some(entries) = node.entries() else {
+            self.say(Severity::Warning, "hooks/bad-env", node.at, "`env` must be an object of strings; it is ignored", None);
+            return Vec::new();
+        };
+        let mut env = Vec::new();
+        for entry in entries {
+            match &entry.value.value {
+                Value::String(value) if !entry.key.is_empty() && !entry.key.contains(['=', '\0']) && !value.contains('\0') => {
+                    env.push((entry.key.to_string(), value.to_string()));
+                }
+                _ => {
+                    let message = format!("the variable `{}` is ignored: its value must be a string", entry.key);
+                    self.say(Severity::Warning, "hooks/bad-env", entry.at, message, None);
+                }
+            }
+        }
+        env
+    }
+
+    fn permissions(&mut self, node: &Node<'_>) {
+        for list in ["deny", "ask"] {
+            if let Some(rules) = node.get(list).filter(|rules| rules.items().is_some_and(|rules| !rules.is_empty())) {
+                let message = format!("`permissions.{list}` is not enforced: only the hooks of this file are");
+                self.say(Severity::Warning, "hooks/permissions", rules.at, message, Some("register a guard with the runtime for what must never run"));
+            }
+        }
+    }
+}
+
+/// A sound command handler.
+struct Found {
+    written: Written,
+    rule: Option<Rule>,
+    rule_text: Option<Arc<str>>,
+    timeout: Option<Duration>,
+    blocks_on_failure: bool,
+    never: bool,
+}
+
+/// The fields of one handler, each checked for its type.
+struct Fields<'f, 'r, 't> {
+    reader: &'f mut Reader<'r>,
+    event: &'f str,
+    node: &'f Node<'t>,
+}
+
+impl Fields<'_, '_, '_> {
+    fn bad(&mut self, at: usize, what: &str) -> Dropped {
+        let message = format!("a handler under {} is dropped: {what}", self.event);
+        self.reader.say(Severity::Error, "hooks/bad-entry", at, message, None);
+        Dropped
+    }
+
+    fn not_run(&mut self, why: &str) {
+        let message = format!("a hook on {} does not run: {why}", self.event);
+        self.reader.say(Severity::Warning, "hooks/handler-not-run", self.node.at, message, None);
+    }
+
+    fn text(&mut self, key: &str) -> Result<Option<Arc<str>>, Dropped> {
+        let Some(node) = self.node.get(key) else { return Ok(None) };
+        match node.str() {
+            Some(text) => Ok(Some(text.into())),
+            None => Err(self.bad(node.at, &format!("`{key}` must be a string, not {}", node.kind()))),
+        }
+    }
+
+    fn flag(&mut self, key: &str) -> Result<bool, Dropped> {
+        let Some(node) = self.node.get(key) else { return Ok(false) };
+        node.bool().ok_or_else(|| self.bad(node.at, &format!("`{key}` must be true or false, not {}", node.kind())))
+    }
+
+    fn timeout(&mut self) -> Result<Option<Duration>, Dropped> {
+        let Some(node) = self.node.get("timeout") else { return Ok(None) };
+        let seconds = match node.number() {
+            Some(seconds) if seconds > 0.0 => seconds,
+            _ => return Err(self.bad(node.at, "`timeout` must be a number of seconds above 0")),
+        };
+        if seconds >= LIKE_MILLISECONDS {
+            let message = format!("a timeout on {} is {seconds} seconds", self.event);
+            self.reader.say(Severity::Note, "hooks/long-timeout", node.at, message, Some("timeouts are in seconds, not milliseconds"));
+        }
+        Ok(Some(Duration::try_from_secs_f64(seconds).unwrap_or(LONGEST)))
+    }
+
+    fn args(&mut self) -> Result<Option<Vec<Arc<str>>>, Dropped> {
+        let Some(node) = self.node.get("args") else { return Ok(None) };
+        let texts = node.items().and_then(|items| items.iter().map(|item| item.str().map(Arc::from)).collect());
+        match texts {
+            Some(args) => Ok(Some(args)),
+            None => Err(self.bad(node.at, "`args` must be a list of strings")),
+        }
+    }
+}
+
+/// Where a file was found and how it counts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Origin {
+    pub(crate) path: PathBuf,
+    pub(crate) managed: bool,
+    pub(crate) plugin: Option<Plugin>,
+}
+
+/// A plugin's place, as its hooks see it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Plugin {
+    pub(crate) name: String,
+    pub(crate) root: PathBuf,
+    pub(crate) data: Option<PathBuf>,
+}

@@ -1,0 +1,93 @@
+//! The environment of a hook: this process's own, without its telemetry settings, with what the settings files add and
+//! what the client tells its hooks.
+//!
+//! Not set, because nothing here stands behind it: `CLAUDE_ENV_FILE` (exports would not reach a later Bash call),
+//! `CLAUDE_EFFORT`, and the client's own sockets and notes.
+
+use super::config::Plugin;
+use portcullis_runtime::Scene;
+use std::{
+    ffi::OsString,
+    path::{Path, PathBuf},
+};
+
+pub(crate) type Variables = Vec<(OsString, Option<OsString>)>;
+
+/// What is the same for every hook of a project, computed once.
+pub(crate) fn base(project: &Path, settings: &[(String, String)], host: &[(OsString, OsString)]) -> Variables {
+    let telemetry = std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("OTEL_"));
+    let mut out: Variables = telemetry.map(|(name, _)| (name, None)).collect();
+    out.extend(settings.iter().map(|(name, value)| (name.into(), Some(value.into()))));
+    out.extend(host.iter().map(|(name, value)| (name.clone(), Some(value.clone()))));
+    let mut set = |name: &str, value: OsString| out.push((name.into(), Some(value)));
+    set("CLAUDE_PROJECT_DIR", project.into());
+    set("CLAUDECODE", "1".into());
+    set("CLAUDE_CODE_ENTRYPOINT", "sdk-cli".into());
+    set("CLAUDE_CODE_CHILD_SESSION", "1".into());
+    set("CLAUDE_CODE_SESSION_ATTENDED", "0".into());
+    set("CLAUDE_PID", std::process::id().to_string().into());
+    out
+}
+
+/// What this session and this hook add.
+pub(crate) fn of_run(base: &Variables, scene: &Scene, cwd: &Path, plugin: Option<&Plugin>) -> Variables {
+    let mut out = base.clone();
+    let mut set = |name: &str, value: Option<OsString>| out.push((name.into(), value));
+    set("CLAUDE_CODE_SESSION_ID", Some(scene.session.id.as_str().into()));
+    set("PWD", Some(cwd.into()));
+    if let Some(plugin) = plugin {
+        set("CLAUDE_PLUGIN_ROOT", Some(plugin.root.clone().into()));
+        set("CLAUDE_PLUGIN_DATA", plugin.data.clone().map(Into::into));
+    }
+    out
+}
+
+/// Where a hook starts: the session's directory, or the project's once that is gone.
+pub(crate) fn directory(scene: &Scene, project: &Path) -> PathBuf {
+    let wanted = [&*scene.session.cwd, project].into_iter().find(|dir| dir.is_dir());
+    wanted.unwrap_or(Path::new("/")).to_owned()
+}
+
+/// An argument of exec form with its placeholders filled in. Nothing else in it means anything: no shell reads it.
+pub(crate) fn fill(text: &str, project: &Path, plugin: Option<&Plugin>) -> String {
+    let places = [
+        ("${CLAUDE_PROJECT_DIR}", Some(project)),
+        ("${CLAUDE_PLUGIN_ROOT}", plugin.map(|plugin| &*plugin.root)),
+        ("${CLAUDE_PLUGIN_DATA}", plugin.and_then(|plugin| plugin.data.as_deref())),
+    ];
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    // One pass: what is filled in is not looked at again.
+    while let Some(at) = rest.find("${") {
+        out.push_str(&rest[..at]);
+        rest = &rest[at..];
+        let found = places.iter().find_map(|(name, path)| Some((name, (*path)?)).filter(|(name, _)| rest.starts_with(**name)));
+        let taken = match found {
+            Some((name, path)) => {
+                out.push_str(&path.to_string_lossy());
+                name.len()
+            }
+            None => {
+                out.push_str("${");
+                2
+            }
+        };
+        rest = &rest[taken..];
+    }
+    out + rest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn placeholders_are_filled_once_and_nothing_else_is_touched() {
+        let plugin = Plugin { name: "p".into(), root: "/x/${CLAUDE_PROJECT_DIR}".into(), data: None };
+        let fill = |text: &str, plugin| fill(text, Path::new("/a b"), plugin);
+        assert_eq!(fill("${CLAUDE_PROJECT_DIR}/x", None), "/a b/x");
+        assert_eq!(fill("$CLAUDE_PROJECT_DIR `id` * ${HOME}", None), "$CLAUDE_PROJECT_DIR `id` * ${HOME}");
+        assert_eq!(fill("${CLAUDE_PLUGIN_ROOT}/y", None), "${CLAUDE_PLUGIN_ROOT}/y");
+        assert_eq!(fill("${CLAUDE_PLUGIN_ROOT}/y", Some(&plugin)), "/x/${CLAUDE_PROJECT_DIR}/y");
+    }
+}

@@ -1,0 +1,178 @@
+//! One hook of a project as the driver sees it: a handler of its own, with its own name, limit and records.
+
+use super::{
+    House, canonical,
+    config::{Definition, Origin},
+    environment,
+    event::Event,
+    mapping::{Heard, replacement},
+    output::Terms,
+    oversize,
+};
+use crate::{
+    records::{Answered, Invoked},
+    run::{Job, Program, Ran, run},
+};
+use futures::future::LocalBoxFuture;
+use portcullis_process::{Ending, Status};
+use portcullis_runtime::{
+    BoxError, Continue, Ending as TurnEnding, Frozen, Handler, HandlerId, PostExecute, PromptSubmit, Proposal, Proposed,
+    Reply, Returned, Review, Rewrite, Scene, SessionStart, Started, Starting, Submit, Submitted, TurnContinuation,
+};
+use std::{path::Path, sync::Arc};
+
+/// A hook, compiled.
+pub(crate) struct Hook {
+    pub(crate) id: HandlerId,
+    pub(crate) definition: Definition,
+    pub(crate) origin: Arc<Origin>,
+    pub(crate) program: Program,
+    pub(crate) house: Arc<House>,
+}
+
+impl Hook {
+    /// Equal keys are one handler: the client runs the last definition only.
+    pub(crate) fn key(&self) -> (&Program, Option<&str>, Option<&str>) {
+        let plugin = self.origin.plugin.as_ref().map(|plugin| plugin.name.as_str());
+        (&self.program, self.definition.rule_text.as_deref(), plugin)
+    }
+
+    /// Does its `if` hold for this call? Its matcher was asked before.
+    pub(crate) fn applies(&self, tool: &str, input: Option<&Frozen>, cwd: &Path) -> bool {
+        let Some(rule) = &self.definition.rule else { return true };
+        input.is_some_and(|input| rule.holds(tool, input.root(), &self.house.project, cwd))
+    }
+
+    fn command(&self) -> &str {
+        &self.definition.written.command
+    }
+
+    fn terms(&self) -> Terms<'_> {
+        let own = self.definition.blocks_on_failure.then_some("onFailure");
+        let host = (self.house.on_failure == super::OnFailure::Block).then_some("on_failure");
+        Terms {
+            event: self.definition.event,
+            command: self.command(),
+            fidelity: self.house.fidelity,
+            blocks_on_failure: own.or(host),
+        }
+    }
+
+    /// Runs the command once and reads what it said.
+    async fn hear(&self, scene: &Scene, stdin: Vec<u8>) -> Heard {
+        let house = &*self.house;
+        let plugin = self.origin.plugin.as_ref();
+        let cwd = environment::directory(scene, &house.project);
+        let ran = run(Job {
+            program: self.program.clone(),
+            env: environment::of_run(&house.env, scene, &cwd, plugin),
+            cwd,
+            stdin,
+            limit: self.definition.timeout,
+            permits: house.permits.clone(),
+        })
+        .await;
+        let mut answer = self.terms().read(&ran);
+        let records = self.records(&ran, &answer);
+        let folder = || house.transcripts.join(scene.session.id.as_str()).join("tool-results");
+        if let Some(text) = answer.plain.take()
+            && matches!(self.definition.event, Event::SessionStart | Event::UserPromptSubmit)
+        {
+            answer.plain = Some(oversize::bound(text, folder(), "stdout").await);
+        }
+        if let Some(text) = answer.context.take() {
+            answer.context = Some(oversize::bound(text, folder(), "additionalContext").await);
+        }
+        Heard { answer, records }
+    }
+
+    fn records(&self, ran: &Ran, answer: &super::output::Answer) -> Vec<portcullis_runtime::OwnRecord> {
+        let (dialect, event, handler) = (super::DIALECT, self.definition.event.name(), &*self.id.handler);
+        let invoked = Invoked {
+            dialect,
+            event,
+            handler,
+            command: Some(self.command()),
+            matcher: self.definition.matcher_text.as_deref(),
+        };
+        let mut result = Answered {
+            dialect,
+            event,
+            handler,
+            decision: if answer.spoken.is_empty() { "none" } else { answer.spoken },
+            error: answer.failure.as_deref(),
+            message: answer.message.as_deref(),
+            unused: &answer.unused,
+            ..Answered::default()
+        };
+        let stderr;
+        if let Ok(finished) = ran {
+            match finished.status {
+                Status::Code(code) => result.exit = Some(code),
+                Status::Signal(signal) => result.signal = Some(signal),
+                Status::Unknown => {}
+            }
+            result.ms = u64::try_from(finished.took.as_millis()).unwrap_or(u64::MAX);
+            result.timed_out = finished.ending == Ending::TimedOut;
+            result.cut = finished.stdout.is_cut() || finished.stderr.is_cut();
+            stderr = finished.stderr.text();
+            result.stderr = &stderr;
+            return invoked.record().into_iter().chain(result.record()).collect();
+        }
+        invoked.record().into_iter().chain(result.record()).collect()
+    }
+}
+
+type Answering<'h, D> = LocalBoxFuture<'h, Result<Reply<D>, BoxError>>;
+
+impl Handler<SessionStart> for Hook {
+    fn decide(&self, input: Starting) -> Answering<'_, Started> {
+        Box::pin(async move {
+            let stdin = self.house.style().session_start(&input);
+            self.hear(&input.scene, stdin).await.session_start(input.source.name())
+        })
+    }
+}
+
+impl Handler<PromptSubmit> for Hook {
+    fn decide(&self, input: Submitted) -> Answering<'_, Submit> {
+        Box::pin(async move {
+            let stdin = self.house.style().prompt_submit(&input);
+            self.hear(&input.scene, stdin).await.prompt_submit()
+        })
+    }
+}
+
+impl Handler<Rewrite> for Hook {
+    fn decide(&self, input: Proposed) -> Answering<'_, Proposal> {
+        Box::pin(async move {
+            let stdin = self.house.style().pre_tool_use(&input);
+            self.hear(&input.scene, stdin).await.pre_tool_use(canonical(&input.tool.name))
+        })
+    }
+}
+
+impl Handler<PostExecute> for Hook {
+    fn decide(&self, input: Returned) -> Answering<'_, Review> {
+        Box::pin(async move {
+            let (style, tool) = (self.house.style(), canonical(&input.name));
+            if self.definition.event == Event::PostToolUseFailure {
+                let stdin = style.post_tool_use_failure(&input);
+                return self.hear(&input.scene, stdin).await.post_tool_use_failure(tool, self.command());
+            }
+            let stdin = style.post_tool_use(&input);
+            let heard = self.hear(&input.scene, stdin).await;
+            let replaced = replacement(tool, &heard.answer, &input.outcome);
+            heard.post_tool_use(tool, self.command(), replaced)
+        })
+    }
+}
+
+impl Handler<TurnContinuation> for Hook {
+    fn decide(&self, input: TurnEnding) -> Answering<'_, Continue> {
+        Box::pin(async move {
+            let stdin = self.house.style().stop(&input);
+            self.hear(&input.scene, stdin).await.stop()
+        })
+    }
+}

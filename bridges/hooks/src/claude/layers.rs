@@ -1,0 +1,185 @@
+//! Which files count, and in what order.
+
+use super::config::{self, Definition, File, Origin, Plugin};
+use crate::report::{Report, Severity};
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+/// Which hook files a host lets count. Default: the project's `.claude/settings.json` and `.claude/settings.local.json`.
+///
+/// Files add up. Their order is the client's: user, project, local, flag, managed, plugins; where one handler is defined
+/// twice, the last definition counts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Layers {
+    /// The user's settings file, such as `~/.claude/settings.json`.
+    pub user: Option<PathBuf>,
+    /// The project's `.claude/settings.json`.
+    pub project: bool,
+    /// The project's `.claude/settings.local.json`.
+    pub local: bool,
+    /// A file given for this run, as with the client's `--settings`.
+    pub flag: Option<PathBuf>,
+    /// The administrator's file. Its hooks survive a `disableAllHooks` elsewhere.
+    pub managed: Option<PathBuf>,
+    /// Plugins, in order.
+    pub plugins: Vec<PluginLayer>,
+}
+
+/// A plugin whose hooks count.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PluginLayer {
+    /// Its name; equal commands of two plugins are two handlers.
+    pub name: String,
+    /// Its folder: `CLAUDE_PLUGIN_ROOT` of its hooks.
+    pub root: PathBuf,
+    /// The folder for its data: `CLAUDE_PLUGIN_DATA` of its hooks.
+    pub data: Option<PathBuf>,
+    /// Its hook file; `hooks/hooks.json` in its folder unless said otherwise.
+    pub file: PathBuf,
+}
+
+impl Default for Layers {
+    fn default() -> Layers {
+        Layers { user: None, project: true, local: true, flag: None, managed: None, plugins: Vec::new() }
+    }
+}
+
+impl Layers {
+    /// No file at all, to add to.
+    pub fn none() -> Layers {
+        Layers { project: false, local: false, ..Layers::default() }
+    }
+
+    /// Adds the settings of a user by their home directory: `HOME/.claude/settings.json`.
+    pub fn user_home(mut self, home: impl AsRef<Path>) -> Layers {
+        self.user = Some(home.as_ref().join(".claude/settings.json"));
+        self
+    }
+
+    /// Adds a settings file for this run.
+    pub fn flag(mut self, file: impl Into<PathBuf>) -> Layers {
+        self.flag = Some(file.into());
+        self
+    }
+
+    /// Adds the administrator's settings file.
+    pub fn managed(mut self, file: impl Into<PathBuf>) -> Layers {
+        self.managed = Some(file.into());
+        self
+    }
+
+    /// Adds a plugin.
+    pub fn plugin(mut self, plugin: PluginLayer) -> Layers {
+        self.plugins.push(plugin);
+        self
+    }
+}
+
+impl PluginLayer {
+    /// A plugin by its folder.
+    pub fn new(name: impl Into<String>, root: impl Into<PathBuf>) -> PluginLayer {
+        let root = root.into();
+        PluginLayer { name: name.into(), file: root.join("hooks/hooks.json"), root, data: None }
+    }
+
+    /// Where its hooks keep their data.
+    pub fn data(mut self, folder: impl Into<PathBuf>) -> PluginLayer {
+        self.data = Some(folder.into());
+        self
+    }
+
+    /// Another hook file than `hooks/hooks.json`.
+    pub fn file(mut self, file: impl Into<PathBuf>) -> PluginLayer {
+        self.file = file.into();
+        self
+    }
+}
+
+/// What all layers together say.
+#[derive(Default)]
+pub(crate) struct Loaded {
+    pub(crate) definitions: Vec<(Arc<Origin>, Definition)>,
+    /// Variables of the settings' `env`; a later layer's value comes later.
+    pub(crate) env: Vec<(String, String)>,
+}
+
+pub(crate) fn load(project: &Path, layers: &Layers, reports: &mut Vec<Report>) -> Loaded {
+    let mut files: Vec<(Arc<Origin>, File)> = Vec::new();
+    let mut add = |path: PathBuf, managed: bool, plugin: Option<Plugin>, must_exist: bool| {
+        let bytes = match fs::read(&path) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == io::ErrorKind::NotFound && !must_exist => return,
+            Err(error) => {
+                let message = format!("this file cannot be read and is ignored: {error}");
+                reports.push(Report::new(Severity::Error, "hooks/unreadable", message).at(path, None));
+                return;
+            }
+        };
+        let file = config::read(&path, &bytes, plugin.is_some(), reports);
+        files.push((Arc::new(Origin { path, managed, plugin }), file));
+    };
+    if let Some(user) = &layers.user {
+        add(user.clone(), false, None, false);
+    }
+    if layers.project {
+        add(project.join(".claude/settings.json"), false, None, false);
+    }
+    if layers.local {
+        add(project.join(".claude/settings.local.json"), false, None, false);
+    }
+    if let Some(flag) = &layers.flag {
+        add(flag.clone(), false, None, true);
+    }
+    if let Some(managed) = &layers.managed {
+        add(managed.clone(), true, None, false);
+    }
+    for plugin in &layers.plugins {
+        let place =
+            Plugin { name: plugin.name.clone(), root: plugin.root.clone(), data: plugin.data.clone() };
+        add(plugin.file.clone(), false, Some(place), true);
+    }
+    merge(files, reports)
+}
+
+/// Off switches: the last layer that says anything about `disableAllHooks` decides for all hooks that are not managed; said
+/// in the managed file it is for those, too.
+fn merge(files: Vec<(Arc<Origin>, File)>, reports: &mut Vec<Report>) -> Loaded {
+    let managed = |origin: &Origin| origin.managed;
+    let managed_off = files.iter().any(|(origin, file)| managed(origin) && file.disable_all == Some(true));
+    let managed_only = files.iter().any(|(origin, file)| managed(origin) && file.managed_only);
+    let off = files
+        .iter()
+        .rev()
+        .filter(|(origin, _)| !managed(origin))
+        .find_map(|(origin, file)| Some((origin, file.disable_all?)))
+        .filter(|(_, off)| *off)
+        .map(|(origin, _)| origin.clone());
+    let mut loaded = Loaded::default();
+    let mut skipped = 0;
+    for (origin, file) in files {
+        loaded.env.extend(file.env);
+        if managed_off || (!managed(&origin) && (managed_only || off.is_some())) {
+            skipped += file.definitions.len();
+            continue;
+        }
+        loaded.definitions.extend(file.definitions.into_iter().map(|definition| (origin.clone(), definition)));
+    }
+    if skipped > 0 {
+        let message = match &off {
+            _ if managed_off => format!("{skipped} hook(s) do not run: the managed settings disable all hooks"),
+            _ if managed_only => {
+                format!("{skipped} hook(s) do not run: the managed settings allow only managed hooks")
+            }
+            _ => format!("{skipped} hook(s) do not run: `disableAllHooks` is set"),
+        };
+        let mut report = Report::new(Severity::Note, "hooks/disabled", message);
+        report.file = off.map(|origin| origin.path.clone());
+        reports.push(report);
+    }
+    loaded
+}

@@ -1,0 +1,214 @@
+//! What a hook said: exit code, stdout and stderr, read by the client's rules.
+//!
+//! - Output is UTF-8, bad bytes replaced; white space and a byte order mark around it do not count.
+//! - A text from `{` to `}` must be JSON; any other text is plain, noise around an object included.
+//! - JSON counts on every exit code. One value of a wrong type, `null` included, or another event's name voids all of it.
+//! - Exit code 2 blocks, whatever JSON allows; the reason is the JSON's if it blocks too, else stderr.
+//! - Any other failure decides nothing, unless the hook blocks on failure.
+
+use super::{Fidelity, event::Event, said};
+use crate::{json, run::Ran};
+use portcullis_process::{Ending, Finished};
+use portcullis_runtime::Frozen;
+
+/// What stands where a block gives no reason.
+const NO_REASON: &str = "Blocked by hook";
+/// What stands where exit code 2 came without a text.
+const NO_STDERR: &str = "No stderr output";
+
+/// What a hook's run comes to, before its event gives it a meaning.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct Answer {
+    /// As the hook spoke it, for the record; empty for `none`.
+    pub(crate) spoken: &'static str,
+    pub(crate) verdict: Option<Verdict>,
+    /// `continue: false`, with its reason.
+    pub(crate) halt: Option<Option<String>>,
+    /// Plain output of a successful run, trimmed.
+    pub(crate) plain: Option<String>,
+    /// `additionalContext`.
+    pub(crate) context: Option<String>,
+    /// `updatedInput`.
+    pub(crate) rewrite: Option<Frozen>,
+    /// `updatedToolOutput`, `updatedMCPToolOutput`.
+    pub(crate) output: Option<Frozen>,
+    pub(crate) mcp_output: Option<Frozen>,
+    /// Why the run decides nothing, if it failed.
+    pub(crate) failure: Option<String>,
+    /// `systemMessage`: for the user.
+    pub(crate) message: Option<String>,
+    /// What it asked for that nothing here acts on.
+    pub(crate) unused: Vec<&'static str>,
+}
+
+#[derive(Debug, PartialEq)]
+pub(crate) enum Verdict {
+    Allow,
+    Ask(Option<String>),
+    Defer(Option<String>),
+    /// Deny or block, with the reason the model or the person reads.
+    Block(String),
+}
+
+/// What reading a run depends on.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Terms<'a> {
+    pub(crate) event: Event,
+    /// The command as configured, which reasons quote.
+    pub(crate) command: &'a str,
+    pub(crate) fidelity: Fidelity,
+    /// The setting by whose name a failure blocks: the handler's own, or the host's.
+    pub(crate) blocks_on_failure: Option<&'static str>,
+}
+
+/// Stdout, sorted.
+enum Stdout {
+    Plain(String),
+    Json(Box<said::Said>),
+    Broken(String),
+}
+
+impl Terms<'_> {
+    pub(crate) fn read(&self, ran: &Ran) -> Answer {
+        let finished = match ran {
+            Err(error) => return self.failed("failed", error.to_string(), &error.to_string()),
+            Ok(finished) => finished,
+        };
+        if finished.ending != Ending::Exited {
+            return self.failed("timed out", "it ran into its time limit; what it printed does not count".into(), "");
+        }
+        let code = finished.status.shell_code();
+        let stderr = finished.stderr.text();
+        match (code, self.stdout(finished)) {
+            (_, Stdout::Json(said)) if code != Some(2) || said.blocks(self.event) => self.said(*said, finished),
+            (Some(2), stdout) => {
+                let stderr = if stderr.trim().is_empty() { NO_STDERR } else { &stderr };
+                let mut answer = Answer {
+                    spoken: "block",
+                    verdict: Some(Verdict::Block(format!("[{}]: {stderr}", self.command))),
+                    ..Answer::default()
+                };
+                if let Stdout::Json(said) = stdout {
+                    answer.halt = said.halt();
+                    answer.message = said.message;
+                }
+                answer
+            }
+            (_, Stdout::Broken(why)) => {
+                let detail = if stderr.trim().is_empty() { why.clone() } else { stderr.trim().to_owned() };
+                self.failed("failed", why, &detail)
+            }
+            (Some(0), Stdout::Plain(text)) => {
+                Answer { plain: Some(text).filter(|text| !text.is_empty()), ..Answer::default() }
+            }
+            (code, _) => {
+                let code = code.map_or("an unknown status".into(), |code| format!("exit code {code}"));
+                let line = stderr.trim().lines().next().unwrap_or_default();
+                let why = if line.is_empty() { code } else { format!("{code}: {line}") };
+                self.failed("failed", why, stderr.trim())
+            }
+        }
+    }
+
+    fn stdout(&self, finished: &Finished) -> Stdout {
+        let text = finished.stdout.text();
+        let text = json::trim(&text);
+        if finished.stdout.is_cut() && text.starts_with('{') {
+            return Stdout::Broken(format!("it printed more than {} bytes", finished.stdout.bytes.len()));
+        }
+        if !(text.starts_with('{') && text.ends_with('}')) {
+            return Stdout::Plain(text.into());
+        }
+        // A first line of this kind takes back what an awaited hook is; the rest was never meant as an answer.
+        if let Some((first, _)) = text.split_once('\n')
+            && let Ok(node) = json::parse(first)
+            && node.get("async").and_then(json::Node::bool) == Some(true)
+        {
+            return Stdout::Json(Box::new(said::Said { background: true, ..said::Said::default() }));
+        }
+        match json::parse(text) {
+            Err(fault) => Stdout::Broken(format!("what it printed looks like JSON and is not: {}", fault.problem)),
+            Ok(node) => match said::Said::read(self.event, &node) {
+                Ok(said) => Stdout::Json(Box::new(said)),
+                Err(why) => Stdout::Broken(format!("its JSON output does not count: {why}")),
+            },
+        }
+    }
+
+    fn said(&self, said: said::Said, finished: &Finished) -> Answer {
+        let mut answer = Answer {
+            spoken: said.spoken(),
+            halt: said.halt(),
+            message: said.message.clone(),
+            unused: said.unused.clone(),
+            ..Answer::default()
+        };
+        if said.background {
+            answer.unused.push("async");
+            return answer;
+        }
+        if said.blocks(self.event) {
+            let reason = said.block_reason().unwrap_or(NO_REASON);
+            answer.verdict = Some(Verdict::Block(reason.into()));
+        } else if self.event == Event::PreToolUse {
+            let reason = said.permission_reason.clone().filter(|reason| !reason.is_empty());
+            answer.verdict = match (said.permission, said.decision) {
+                (Some(said::Permission::Defer), _) => Some(Verdict::Defer(reason)),
+                (Some(said::Permission::Ask), _) => Some(Verdict::Ask(reason)),
+                (Some(_), _) | (None, Some(said::Decision::Approve)) => Some(Verdict::Allow),
+                (None, _) => None,
+            };
+        }
+        answer.context = said.context.filter(|context| !context.is_empty());
+        answer.output = said.output.and_then(|json| Frozen::parse(json).ok());
+        answer.mcp_output = said.mcp_output.and_then(|json| Frozen::parse(json).ok());
+        let denied = matches!(answer.verdict, Some(Verdict::Block(_)));
+        if let Some(input) = said.input
+            && !denied
+        {
+            match self.arguments(input) {
+                Ok(arguments) => answer.rewrite = Some(arguments),
+                // Running the call as it was could be just what the hook meant to prevent.
+                Err(why) => {
+                    answer.verdict = Some(Verdict::Block(format!(
+                        "[{}]: its new arguments cannot be used, so the call was not run: {why}",
+                        self.command
+                    )));
+                }
+            }
+        }
+        let grants = matches!(answer.verdict, Some(Verdict::Allow)) || answer.rewrite.is_some() || answer.context.is_some();
+        if finished.pipe_held && self.event == Event::PreToolUse && grants && !denied {
+            // More may have been on its way: an answer that could be half of one grants nothing.
+            let verdict = Verdict::Block(format!(
+                "[{}]: a process it left behind still held its output open, so its answer may be incomplete and was not used",
+                self.command
+            ));
+            answer = Answer { spoken: answer.spoken, halt: answer.halt, message: answer.message, ..Answer::default() };
+            answer.verdict = Some(verdict);
+        }
+        answer
+    }
+
+    fn arguments(&self, json: String) -> Result<Frozen, portcullis_runtime::Refused> {
+        let frozen = Frozen::arguments(json)?;
+        match self.fidelity {
+            Fidelity::Strict => Ok(frozen),
+            Fidelity::Exact => Frozen::arguments(frozen.javascript()),
+        }
+    }
+
+    /// `what` and `detail` are for a reason, should it block; `why` is for the record.
+    fn failed(&self, what: &str, why: String, detail: &str) -> Answer {
+        let mut answer = Answer { failure: Some(why), ..Answer::default() };
+        if let Some(setting) = self.blocks_on_failure.filter(|_| self.event.blocks_on_failure()) {
+            let mut reason = format!("[{}]: {what}; blocking because {setting} is \"block\"", self.command);
+            if !detail.is_empty() {
+                reason.push('\n');
+                reason.push_str(detail);
+            }
+            answer.verdict = Some(Verdict::Block(reason));
+        }
+        answer
+    }
+}

@@ -1,0 +1,262 @@
+//! What a hook reads on stdin: one compact JSON object, keys in the client's order, and one line feed.
+//!
+//! A payload is a projection of frozen values; nothing reads it back. Which keys stand there follows from what the session
+//! is doing, never from a template: an absent key is absent, not null.
+
+use super::{Fidelity, event::Event, matcher::canonical, rule::resolve};
+use crate::json::write_string;
+use portcullis_runtime::{
+    CauseName, Ended, Ending, Frozen, Outcome, Proposed, Returned, Scene, Seq, SessionId, Starting, Submitted, View,
+};
+use sha2::{Digest, Sha256};
+use std::path::Path;
+
+/// The client's own tools, with the order its schemas give their arguments and what it fills in. Arguments of any other
+/// tool keep the model's order.
+const TOOLS: [(&str, &[(&str, Option<&str>)]); 8] = [
+    (
+        "Bash",
+        &[
+            ("command", None),
+            ("timeout", None),
+            ("description", None),
+            ("run_in_background", None),
+            ("dangerouslyDisableSandbox", None),
+        ],
+    ),
+    ("Read", &[("file_path", None), ("offset", None), ("limit", None), ("pages", None)]),
+    ("Write", &[("file_path", None), ("content", None)]),
+    ("Edit", &[("file_path", None), ("old_string", None), ("new_string", None), ("replace_all", Some("false"))]),
+    ("NotebookEdit", &[
+        ("notebook_path", None),
+        ("cell_id", None),
+        ("new_source", None),
+        ("cell_type", None),
+        ("edit_mode", None),
+    ]),
+    ("Glob", &[("pattern", None), ("path", None)]),
+    (
+        "Grep",
+        &[
+            ("pattern", None),
+            ("path", None),
+            ("glob", None),
+            ("output_mode", None),
+            ("-B", None),
+            ("-A", None),
+            ("-C", None),
+            ("context", None),
+            ("-n", None),
+            ("-i", None),
+            ("type", None),
+            ("head_limit", None),
+            ("offset", None),
+            ("multiline", None),
+        ],
+    ),
+    ("Agent", &[
+        ("description", None),
+        ("prompt", None),
+        ("subagent_type", None),
+        ("model", None),
+        ("run_in_background", None),
+    ]),
+];
+
+/// Tools whose `file_path` the client makes absolute.
+const FILE_TOOLS: [&str; 3] = ["Read", "Write", "Edit"];
+
+/// What all payloads of a bridge share.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Style<'a> {
+    pub(crate) fidelity: Fidelity,
+    /// The folder of transcripts.
+    pub(crate) transcripts: &'a Path,
+}
+
+struct Payload<'a> {
+    out: String,
+    style: Style<'a>,
+}
+
+impl Style<'_> {
+    pub(crate) fn session_start(&self, input: &Starting) -> Vec<u8> {
+        let mut p = self.open(Event::SessionStart, &input.scene, None, false);
+        p.text("source", input.source.name());
+        p.close()
+    }
+
+    pub(crate) fn prompt_submit(&self, input: &Submitted) -> Vec<u8> {
+        let mut p = self.open(Event::UserPromptSubmit, &input.scene, Some(input.from), true);
+        p.text("prompt", &input.content.to_text());
+        p.close()
+    }
+
+    pub(crate) fn pre_tool_use(&self, input: &Proposed) -> Vec<u8> {
+        let mut p = self.open(Event::PreToolUse, &input.scene, input.scene.prompt, true);
+        p.tool(&input.tool.name, Some(&input.so_far), &input.scene);
+        p.text("tool_use_id", &input.call_id);
+        p.close()
+    }
+
+    pub(crate) fn post_tool_use(&self, input: &Returned) -> Vec<u8> {
+        let mut p = self.open(Event::PostToolUse, &input.scene, input.scene.prompt, true);
+        p.tool(&input.name, input.arguments.as_ref(), &input.scene);
+        p.key("tool_response");
+        p.response(&input.name, &input.outcome);
+        p.text("tool_use_id", &input.call_id);
+        p.raw("duration_ms", &input.took.as_millis().to_string());
+        p.close()
+    }
+
+    pub(crate) fn post_tool_use_failure(&self, input: &Returned) -> Vec<u8> {
+        let mut p = self.open(Event::PostToolUseFailure, &input.scene, input.scene.prompt, true);
+        p.tool(&input.name, input.arguments.as_ref(), &input.scene);
+        p.text("tool_use_id", &input.call_id);
+        p.text("error", &input.outcome.for_model().0.to_text());
+        let interrupted = matches!(input.outcome.ended, Ended::Cancelled { cause: CauseName(_) });
+        p.raw("is_interrupt", if interrupted { "true" } else { "false" });
+        p.raw("duration_ms", &input.took.as_millis().to_string());
+        p.close()
+    }
+
+    pub(crate) fn stop(&self, input: &Ending) -> Vec<u8> {
+        let mut p = self.open(Event::Stop, &input.scene, input.scene.prompt, true);
+        p.raw("stop_hook_active", if input.forced > 0 { "true" } else { "false" });
+        p.text("last_assistant_message", &input.last_text);
+        p.raw("background_tasks", "[]");
+        p.raw("session_crons", "[]");
+        p.close()
+    }
+
+    /// The keys every payload begins with.
+    fn open(&self, event: Event, scene: &Scene, prompt: Option<Seq>, mode: bool) -> Payload<'_> {
+        let mut p = Payload { out: String::from("{"), style: *self };
+        let session = &scene.session.id;
+        p.text("session_id", session.as_str());
+        p.text("transcript_path", &transcript(self.transcripts, session).to_string_lossy());
+        p.text("cwd", &scene.session.cwd.to_string_lossy());
+        if let Some(prompt) = prompt {
+            p.text("prompt_id", &prompt_id(session, prompt));
+        }
+        if mode {
+            p.text("permission_mode", "default");
+        }
+        p.text("hook_event_name", event.name());
+        p
+    }
+}
+
+/// The transcript of a session.
+fn transcript(folder: &Path, session: &SessionId) -> std::path::PathBuf {
+    folder.join(format!("{session}.jsonl"))
+}
+
+/// A prompt's name, the same each time it is asked for: a UUID (version 8) made of the session's name and the prompt's place.
+fn prompt_id(session: &SessionId, prompt: Seq) -> String {
+    let digest = Sha256::digest(format!("prompt\n{session}\n{prompt}"));
+    let mut bytes = [0; 16];
+    bytes.copy_from_slice(&digest[..16]);
+    bytes[6] = bytes[6] & 0x0f | 0x80;
+    bytes[8] = bytes[8] & 0x3f | 0x80;
+    let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
+}
+
+impl Payload<'_> {
+    fn key(&mut self, key: &str) {
+        if self.out.len() > 1 {
+            self.out.push(',');
+        }
+        write_string(&mut self.out, key);
+        self.out.push(':');
+    }
+
+    fn text(&mut self, key: &str, text: &str) {
+        self.key(key);
+        write_string(&mut self.out, text);
+    }
+
+    fn raw(&mut self, key: &str, json: &str) {
+        self.key(key);
+        self.out.push_str(json);
+    }
+
+    fn value(&mut self, value: View<'_>) {
+        match self.style.fidelity {
+            // A hook that checks a number must see the number that will be used.
+            Fidelity::Strict => value.write_javascript_exact(&mut self.out),
+            Fidelity::Exact => value.write_javascript(&mut self.out),
+        }
+    }
+
+    fn tool(&mut self, name: &str, input: Option<&Frozen>, scene: &Scene) {
+        let name = canonical(name);
+        self.text("tool_name", name);
+        self.key("tool_input");
+        let Some(input) = input else { return self.out.push_str("{}") };
+        match TOOLS.iter().find(|(tool, _)| *tool == name) {
+            Some((_, order)) => self.ordered(name, order, input.root(), &scene.session.cwd),
+            None => self.value(input.root()),
+        }
+    }
+
+    /// Known arguments in the schema's order, defaults included, then the rest as the model wrote them.
+    fn ordered(&mut self, tool: &str, order: &[(&str, Option<&str>)], input: View<'_>, cwd: &Path) {
+        self.out.push('{');
+        let mut first = true;
+        let mut next = |p: &mut Self, key: &str| {
+            if !std::mem::take(&mut first) {
+                p.out.push(',');
+            }
+            write_string(&mut p.out, key);
+            p.out.push(':');
+        };
+        for (key, default) in order {
+            match (input.get(key), default) {
+                (Some(value), _) => {
+                    next(self, key);
+                    match value.as_str() {
+                        Some(path) if *key == "file_path" && FILE_TOOLS.contains(&tool) => {
+                            write_string(&mut self.out, &resolve(cwd, &path).to_string_lossy());
+                        }
+                        _ => self.value(value),
+                    }
+                }
+                (None, Some(default)) => {
+                    next(self, key);
+                    self.out.push_str(default);
+                }
+                (None, None) => {}
+            }
+        }
+        for (key, value) in input.entries() {
+            if !order.iter().any(|(known, _)| *known == key) {
+                next(self, &key);
+                self.value(value);
+            }
+        }
+        self.out.push('}');
+    }
+
+    /// The tool's structured result, else its text; tools of MCP servers answer in content blocks.
+    fn response(&mut self, name: &str, outcome: &Outcome) {
+        if let Some(value) = outcome.output.as_ref().and_then(|output| output.value.as_ref()) {
+            return self.value(value.root());
+        }
+        let (content, _) = outcome.for_model();
+        let text = content.to_text();
+        if name.starts_with("mcp__") {
+            self.out.push_str("[{\"type\":\"text\",\"text\":");
+            write_string(&mut self.out, &text);
+            self.out.push_str("}]");
+        } else {
+            write_string(&mut self.out, &text);
+        }
+    }
+
+    fn close(mut self) -> Vec<u8> {
+        self.out.push_str("}\n");
+        self.out.into_bytes()
+    }
+}

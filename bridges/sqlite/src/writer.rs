@@ -1,0 +1,307 @@
+//! The one thread that writes the file. It takes what waits as a batch, makes it one transaction, and tells each asker
+//! after the commit: one sync of the disk for all sessions in the batch.
+
+use crate::{
+    OpenError,
+    error::{Trouble, uncommitted},
+    pens::{Pen, Pens},
+    queue::{Append, Gather, Operation, Queue},
+};
+use portcullis_runtime::{Body, Claim, Commits, JournalError, Ownership, RequestId, Seq, SessionId, encode};
+use rusqlite::{Connection, Transaction, TransactionBehavior, params};
+use std::{
+    path::Path,
+    slice,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    thread::{self, JoinHandle},
+    time::{Duration, Instant},
+};
+
+/// A batch is kept open for those just answered no longer than this, nor than a quarter of the last transaction.
+const PATIENCE: Duration = Duration::from_millis(2);
+
+/// How many transactions made how many records durable.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    pub(crate) commits: AtomicU64,
+    pub(crate) records: AtomicU64,
+}
+
+/// The thread, its queue and its counters. Dropping it writes what waits, checkpoints, and joins.
+#[derive(Debug)]
+pub(crate) struct Handle {
+    pub(crate) queue: Arc<Queue>,
+    pub(crate) counters: Arc<Counters>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Handle {
+    /// Starts the thread on a connection opened for writing.
+    pub(crate) fn start(file: &Path, connection: Connection) -> Result<Handle, OpenError> {
+        let (queue, counters) = (Arc::<Queue>::default(), Arc::<Counters>::default());
+        let mut writer = Writer { connection, pens: Pens::default(), counters: counters.clone() };
+        let served = queue.clone();
+        let thread = thread::Builder::new()
+            .name("portcullis-journal".into())
+            .spawn(move || {
+                let served = Served(&served);
+                let mut gather = Gather::default();
+                while let Some(operations) = served.0.next(gather) {
+                    gather = writer.batch(operations, served.0);
+                }
+                writer.close();
+            })
+            .map_err(|e| OpenError::Unavailable { file: file.into(), why: e.to_string() })?;
+        Ok(Handle { queue, counters, thread: Some(thread) })
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.queue.close();
+        if let Some(thread) = self.thread.take() {
+            // A panic of the thread was reported by it, and its askers were told.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// However the thread ends, nobody is left waiting.
+struct Served<'a>(&'a Queue);
+
+impl Drop for Served<'_> {
+    fn drop(&mut self) {
+        self.0.abandon();
+    }
+}
+
+struct Writer {
+    connection: Connection,
+    pens: Pens,
+    counters: Arc<Counters>,
+}
+
+/// What became of one operation in a transaction.
+enum Answer {
+    Done,
+    Claimed(Ownership),
+    Refused(JournalError),
+}
+
+impl Writer {
+    fn batch(&mut self, operations: Vec<Operation>, queue: &Queue) -> Gather {
+        let begun = Instant::now();
+        let outcome = self.transact(&operations);
+        let patience = PATIENCE.min(begun.elapsed() / 4);
+        // Before anyone is answered: those who wait now and those who are to be answered are all who were at work.
+        let gather = Gather { expected: queue.len() + operations.len(), patience };
+        match outcome {
+            Ok(answers) => operations.into_iter().zip(answers).for_each(|(op, answer)| settle(op, answer)),
+            // One of them is to blame: alone, each succeeds or fails for itself.
+            Err(Trouble::Operation(_)) => operations.into_iter().for_each(|op| self.alone(op)),
+            Err(Trouble::Store(error)) => {
+                operations.into_iter().for_each(|op| settle(op, Answer::Refused(error.clone())));
+            }
+        }
+        gather
+    }
+
+    fn alone(&mut self, operation: Operation) {
+        let answer = match self.transact(slice::from_ref(&operation)) {
+            Ok(answers) => answers.into_iter().next().unwrap_or(Answer::Done),
+            Err(trouble) => Answer::Refused(trouble.error()),
+        };
+        settle(operation, answer);
+    }
+
+    fn transact(&mut self, operations: &[Operation]) -> Result<Vec<Answer>, Trouble> {
+        let attempt = self.attempt(operations);
+        match &attempt {
+            Ok(_) => self.pens.keep(),
+            Err(_) => self.pens.undo(),
+        }
+        attempt
+    }
+
+    /// One transaction; rolled back when dropped on an error.
+    fn attempt(&mut self, operations: &[Operation]) -> Result<Vec<Answer>, Trouble> {
+        let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let mut step =
+            Step { transaction: &transaction, pens: &mut self.pens, refused: Vec::new(), records: 0 };
+        let answers =
+            operations.iter().map(|operation| step.apply(operation)).collect::<Result<Vec<_>, Trouble>>()?;
+        let records = step.records;
+        self.pens.write(&transaction)?;
+        transaction.commit().map_err(|e| Trouble::Store(uncommitted(&e)))?;
+        if records > 0 {
+            self.counters.commits.fetch_add(1, Ordering::Relaxed);
+            self.counters.records.fetch_add(records, Ordering::Relaxed);
+        }
+        Ok(answers)
+    }
+
+    /// Folds the write-ahead log into the file, so that what is left behind is one file.
+    fn close(self) {
+        // Both only tidy up: what is in the log is durable, and the next opener reads it there.
+        let _ = self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
+        let _ = self.connection.close();
+    }
+}
+
+/// A transaction in the making.
+struct Step<'a> {
+    transaction: &'a Transaction<'a>,
+    pens: &'a mut Pens,
+    /// Ownerships that failed in this transaction. They are told after the commit, for what they wrote before the
+    /// failure is durable only then.
+    refused: Vec<(Arc<Commits>, JournalError)>,
+    records: u64,
+}
+
+impl Step<'_> {
+    fn apply(&mut self, operation: &Operation) -> Result<Answer, Trouble> {
+        match operation {
+            Operation::Claim { session, incarnation, claim, .. } => self.claim(session, *incarnation, *claim),
+            Operation::Append(append) => {
+                let answer = self.append(append)?;
+                if let Answer::Refused(error) = &answer {
+                    self.refused.push((append.commits().clone(), error.clone()));
+                }
+                Ok(answer)
+            }
+            Operation::Release { session, incarnation, epoch, .. } => {
+                if let Some(pen) = self.pens.get(self.transaction, session)?
+                    && (pen.owner, pen.epoch) == (Some(*incarnation), epoch.cast_signed())
+                {
+                    self.pens.set(session, Pen { owner: None, ..pen });
+                }
+                Ok(Answer::Done)
+            }
+        }
+    }
+
+    fn claim(&mut self, session: &SessionId, incarnation: u128, claim: Claim) -> Result<Answer, Trouble> {
+        let pen = match self.pens.get(self.transaction, session)? {
+            None if claim == Claim::OpenOnly => {
+                return Ok(Answer::Refused(JournalError::NotFound(session.clone())));
+            }
+            None => Pen { owner: None, epoch: 0, head: 0 },
+            Some(pen) => pen,
+        };
+        if pen.owner.is_some_and(|owner| owner != incarnation) {
+            let why = format!("session `{session}` is open in another runtime of this process");
+            return Ok(Answer::Refused(JournalError::AlreadyOwned(why)));
+        }
+        let pen = Pen { owner: Some(incarnation), epoch: pen.epoch + 1, head: pen.head };
+        self.pens.set(session, pen);
+        let head = Seq(pen.head.cast_unsigned());
+        Ok(Answer::Claimed(Ownership {
+            session: session.clone(),
+            incarnation,
+            epoch: pen.epoch.cast_unsigned(),
+            head,
+            commits: Commits::new(head),
+        }))
+    }
+
+    fn append(&mut self, append: &Append) -> Result<Answer, Trouble> {
+        let earlier = self.refused.iter().find(|(commits, _)| Arc::ptr_eq(commits, append.commits()));
+        if let Some(error) = earlier.map(|(_, e)| e.clone()).or_else(|| append.commits().failure()) {
+            return Ok(Answer::Refused(error));
+        }
+        let Some(pen) = self.pens.get(self.transaction, &append.session)? else {
+            return Ok(Answer::Refused(JournalError::NotFound(append.session.clone())));
+        };
+        if (pen.owner, pen.epoch) != (Some(append.incarnation), append.epoch.cast_signed()) {
+            return Ok(Answer::Refused(JournalError::Fenced { epoch: pen.epoch.cast_unsigned() }));
+        }
+        if pen.head != append.from.0.cast_signed() {
+            return Ok(Answer::Refused(JournalError::HeadMismatch { head: Seq(pen.head.cast_unsigned()) }));
+        }
+        self.insert(append)?;
+        self.wait(append)?;
+        let written = append.batch.records.len() as u64;
+        self.records += written;
+        self.pens.set(&append.session, Pen { head: pen.head + written.cast_signed(), ..pen });
+        Ok(Answer::Done)
+    }
+
+    fn insert(&self, append: &Append) -> Result<(), Trouble> {
+        let mut insert = self.transaction.prepare_cached(
+            "INSERT INTO records (session, seq, epoch, type, v, time, turn, step, call, record)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+        )?;
+        for record in &append.batch.records {
+            let text = encode(record);
+            insert
+                .execute(params![
+                    append.session.as_str(),
+                    record.seq.0.cast_signed(),
+                    append.epoch.cast_signed(),
+                    record.body.kind(),
+                    record.body.version(),
+                    record.time.cast_signed(),
+                    record.at.turn.map(u64::cast_signed),
+                    record.at.step,
+                    record.at.call.as_ref().map(ToString::to_string),
+                    text,
+                ])
+                .map_err(|e| match e.sqlite_error_code() {
+                    Some(rusqlite::ErrorCode::TooBig) => {
+                        Trouble::Operation(JournalError::TooLarge { bytes: text.len() })
+                    }
+                    _ => e.into(),
+                })?;
+        }
+        Ok(())
+    }
+
+    fn wait(&self, append: &Append) -> Result<(), Trouble> {
+        let session = append.session.as_str();
+        for request in &append.batch.opens {
+            self.transaction
+                .prepare_cached(
+                    "INSERT INTO waits (request, session, seq, state) VALUES (?1, ?2, ?3, 'open')
+                     ON CONFLICT (session, request) DO UPDATE SET seq = excluded.seq, state = 'open'",
+                )?
+                .execute(params![request.as_str(), session, asked(append, request).0.cast_signed()])?;
+        }
+        for request in &append.batch.closes {
+            self.transaction
+                .prepare_cached("UPDATE waits SET state = 'closed' WHERE session = ?1 AND request = ?2")?
+                .execute(params![session, request.as_str()])?;
+        }
+        Ok(())
+    }
+}
+
+/// The record of the append that asks; the append's first when none says so.
+fn asked(append: &Append, request: &RequestId) -> Seq {
+    let asks = |body: &Body| matches!(body, Body::InputRequested(asked) if asked.request == *request);
+    append.batch.records.iter().find(|record| asks(&record.body)).map_or(append.from, |record| record.seq)
+}
+
+fn settle(operation: Operation, answer: Answer) {
+    // An asker that has gone away needs no answer; a claim it made stands, and it may claim again.
+    match (operation, answer) {
+        (Operation::Append(append), Answer::Refused(error)) => append.failed(error),
+        (Operation::Append(append), _) => append.committed(),
+        (Operation::Claim { reply, .. }, Answer::Claimed(own)) => {
+            let _ = reply.send(Ok(own));
+        }
+        (Operation::Claim { reply, .. }, Answer::Refused(error)) => {
+            let _ = reply.send(Err(error));
+        }
+        // A claim is claimed or refused; dropping its reply says unavailable.
+        (Operation::Claim { .. }, Answer::Done) => {}
+        (Operation::Release { reply, .. }, Answer::Refused(error)) => {
+            let _ = reply.send(Err(error));
+        }
+        (Operation::Release { reply, .. }, _) => {
+            let _ = reply.send(Ok(()));
+        }
+    }
+}
