@@ -53,3 +53,8 @@ pub use portcullis_hooks as hooks;
 pub use portcullis_sqlite as sqlite;
 /// Bash, Read and Write over a workspace.
 pub use portcullis_tools as tools;
+
+/// The README's program, compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -1,1 +1,72 @@
-//! Placeholder.
+//! Shell hooks on the public seams: an unmodified hook configuration of Claude Code runs as that client runs it.
+//!
+//! [`ClaudeHooks::load`] reads a project's files and gives an [`Extension`](portcullis_runtime::Extension) to mount, with a
+//! list of [`Report`]s about what in the files will not run, or not as it reads. Each hook command is one handler: it has
+//! its own decision, time limit and two records, `hook/invoked` and `hook/result`.
+//!
+//! ```
+//! use portcullis_hooks::{ClaudeHooks, Severity};
+//! use portcullis_runtime::{Extension, Table};
+//!
+//! let project = tempfile::tempdir()?;
+//! std::fs::create_dir(project.path().join(".claude"))?;
+//! std::fs::write(
+//!     project.path().join(".claude/settings.json"),
+//!     r#"{"hooks": {
+//!         "PreToolUse": [{"matcher": "Bash", "hooks": [{"type": "command", "command": "./gate.sh"}]}],
+//!         "PostToolUze": []
+//!     }}"#,
+//! )?;
+//! let (hooks, reports) = ClaudeHooks::load(project.path());
+//! assert_eq!(reports.len(), 1);
+//! assert_eq!((reports[0].severity, reports[0].line), (Severity::Warning, Some(3)));
+//! assert_eq!(reports[0].hint.as_deref(), Some("did you mean PostToolUse?"));
+//!
+//! let mut table = Table::new();
+//! table.register(hooks.owner(), |at| hooks.clone().register(at));
+//! assert_eq!(&*table.introspect()[0].matches, "PreToolUse Bash");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # What runs
+//!
+//! | event | point | it can |
+//! |---|---|---|
+//! | SessionStart | `agent/session-start` | add context |
+//! | UserPromptSubmit | `agent/prompt-submit` | block, add context, halt |
+//! | PreToolUse | `tools/rewrite` | replace the arguments, allow, ask, deny, add context, halt |
+//! | PostToolUse | `tools/post-execute`, completed calls | feed back, add context, replace the text of Bash and MCP results, halt |
+//! | PostToolUseFailure | `tools/post-execute`, calls that ran and failed | feed back, add context |
+//! | Stop | `agent/turn-continuation` | ask for another step, halt |
+//!
+//! Command handlers run, in shell and in exec form, with `timeout`, `if` and `onFailure`. A hook that fails decides
+//! nothing, unless it or the host ([`OnFailure`]) says that a failure blocks. A hook that ran into its time limit never
+//! decides; it and all it started are ended.
+//!
+//! # Where it differs from the client
+//!
+//! - Hooks run one after another in configuration order, and the client's run at once: verdicts are the same, the text that
+//!   wins among equals is the last in order, not the last to finish. Each hook's context is one text of its own.
+//! - A hook leads a process group, not a session.
+//! - A hook is sent integers beyond 2^53 exactly ([`Fidelity::Strict`]).
+//! - `defer` asks a person; the call waits with its turn open.
+//! - Feedback of a Stop hook reaches the model once.
+//! - `session_id` is the session's name here; `prompt_id` is derived from it. `effort`, `mcp_server`, and what SessionStart
+//!   says about a resumed conversation's tokens are never sent. `CLAUDE_ENV_FILE` is not set.
+//! - An expression as matcher whose matching could take exponentially long is refused, and reported.
+//!
+//! # What it refuses to do
+//!
+//! - It never fails a start over a file, and never drops anything in one without a report: other events, other handler types,
+//!   `async` handlers and `permissions` are named.
+//! - It never reads a payload back, and never puts a configured text into a shell command.
+//! - It knows no actor and no journal; records ride in its replies.
+
+mod claude;
+mod json;
+mod records;
+mod report;
+mod run;
+
+pub use claude::{ClaudeHooks, Fidelity, Layers, OnFailure, Options, PluginLayer};
+pub use report::{Report, Severity};

@@ -100,16 +100,42 @@ struct State {
 /// started before that moment would be one for few, and the next one late for many.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Gather {
-    /// No longer than until so many wait.
+    /// No longer than until it has so many operations.
     pub(crate) expected: usize,
     /// No longer than this.
     pub(crate) patience: Duration,
 }
 
+/// A batch in the making: the writer works on what it has while more comes in.
+#[derive(Debug)]
+pub(crate) struct Load {
+    pub(crate) operations: Vec<Operation>,
+    records: usize,
+    bytes: usize,
+    expected: usize,
+    until: Instant,
+}
+
 impl State {
-    /// A batch of it would be full.
-    fn full(&self) -> bool {
-        self.records >= BATCH_RECORDS || self.bytes >= BATCH_BYTES
+    /// Moves what fits into the load. True when anything did.
+    fn fill(&mut self, load: &mut Load) -> bool {
+        let had = load.operations.len();
+        while let Some(operation) = self.operations.pop_front() {
+            if let Operation::Append(append) = &operation {
+                let (records, bytes) = (append.batch.records.len(), append.bytes);
+                let full = load.records + records > BATCH_RECORDS || load.bytes + bytes > BATCH_BYTES;
+                if full && load.records > 0 {
+                    self.operations.push_front(operation);
+                    break;
+                }
+                load.records += records;
+                load.bytes += bytes;
+                self.records -= records;
+                self.bytes -= bytes;
+            }
+            load.operations.push(operation);
+        }
+        load.operations.len() > had
     }
 }
 
@@ -151,7 +177,7 @@ impl Queue {
 
     fn push(&self, mut state: MutexGuard<'_, State>, operation: Operation) {
         state.operations.push_back(operation);
-        let ripe = state.operations.len() >= state.awaited || state.full();
+        let ripe = state.operations.len() >= state.awaited;
         drop(state);
         if ripe {
             self.filled.notify_one();
@@ -163,41 +189,45 @@ impl Queue {
         self.lock().operations.len()
     }
 
-    /// For the writer: waits for work and takes one batch of it. `None` when the queue is closed and empty.
-    pub(crate) fn next(&self, gather: Gather) -> Option<Vec<Operation>> {
+    /// For the writer: waits for work and begins a batch with it. `None` when the queue is closed and empty.
+    pub(crate) fn next(&self, gather: Gather) -> Option<Load> {
         let mut state = self.lock();
-        state.awaited = 1;
         while state.operations.is_empty() {
             if state.closed {
                 return None;
             }
+            state.awaited = 1;
             state = self.filled.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
-        let until = Instant::now() + gather.patience;
-        state.awaited = gather.expected;
-        while state.operations.len() < gather.expected && !state.full() && !state.closed {
-            let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                break;
+        let mut load = Load {
+            operations: Vec::new(),
+            records: 0,
+            bytes: 0,
+            expected: gather.expected,
+            until: Instant::now() + gather.patience,
+        };
+        state.fill(&mut load);
+        Some(load)
+    }
+
+    /// For the writer: more for its batch, at once or in a moment. False when the batch is complete.
+    pub(crate) fn more(&self, load: &mut Load) -> bool {
+        let mut state = self.lock();
+        loop {
+            if state.fill(load) {
+                return true;
             }
-            state = self.filled.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
-        }
-        let (mut taken, mut records, mut bytes) = (Vec::new(), 0, 0);
-        while let Some(operation) = state.operations.pop_front() {
-            if let Operation::Append(append) = &operation {
-                let (more, heavier) = (append.batch.records.len(), append.bytes);
-                if records > 0 && (records + more > BATCH_RECORDS || bytes + heavier > BATCH_BYTES) {
-                    state.operations.push_front(operation);
-                    break;
-                }
-                records += more;
-                bytes += heavier;
+            let missing = load.expected.saturating_sub(load.operations.len());
+            let left = load.until.saturating_duration_since(Instant::now());
+            // What waits and was not taken does not fit.
+            if missing == 0 || left.is_zero() || state.closed || !state.operations.is_empty() {
+                return false;
             }
-            taken.push(operation);
+            // By halves: few wake-ups, and work for the writer while the rest comes in.
+            state.awaited = missing.div_ceil(2);
+            let waited = self.filled.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner);
+            state = waited.0;
         }
-        state.records -= records;
-        state.bytes -= bytes;
-        Some(taken)
     }
 
     /// Nothing more comes in; what is in will be written.

@@ -123,12 +123,16 @@ impl State {
             _ => {}
         }
         let stopping = (Point::Continuation, Subject::Step(turn.steps));
-        // Steering that comes while the turn's end is judged waits until that is done; then it joins.
-        let begun = !turn.owes_step() && !self.recorded(stopping.0, &stopping.1).is_empty();
-        if !begun || passed == Some(&stopping) {
-            if let Some((seq, queued)) = self.steering() {
-                return steer(turn, *seq, queued);
-            }
+        // What has begun is finished first. So steering that comes while the turn's end is judged waits until that is
+        // done; then it joins.
+        let begun = |point, subject: &Subject| !self.recorded(point, subject).is_empty();
+        let ending = !turn.owes_step() && begun(stopping.0, &stopping.1) && passed != Some(&stopping);
+        if let Some((seq, queued)) = self.steering()
+            && (!ending || begun(Point::PromptSubmit, &Subject::Prompt(*seq)))
+        {
+            return steer(turn, *seq, queued);
+        }
+        if !ending {
             if turn.owes_step() {
                 return Next::OpenStep { step: turn.steps + 1 };
             }

@@ -379,8 +379,7 @@ impl Driver {
     fn nested(&mut self, path: &CallPath) -> Alive {
         let duty = Duty::Nested(path.clone());
         if self.state.call_facts(path).is_none() {
-            let (name, raw) = [("Bash", "{}"), ("Read", r#"{"path":"b"}"#), ("Nothing", "{}")]
-                [usize::from(self.tape.pick(3))];
+            let (name, raw) = started(path);
             self.seal(path, "n", name, raw, &duty)?;
         }
         for _ in 0..200 {
@@ -410,8 +409,13 @@ impl Driver {
         let subject = Subject::Call(path.clone());
         match owes {
             CallOwes::Seal => {
-                let facts = self.state.call_facts(path).expect("a call");
-                self.seal(path, &facts.id, &facts.name, &facts.raw, duty)?;
+                if path.is_top() {
+                    let facts = self.state.call_facts(path).expect("a call");
+                    self.seal(path, &facts.id, &facts.name, &facts.raw, duty)?;
+                } else {
+                    let (name, raw) = started(path);
+                    self.seal(path, "n", name, raw, duty)?;
+                }
             }
             CallOwes::Judge(point) => {
                 self.judge(point, &subject, &at, duty)?;
@@ -482,6 +486,10 @@ impl Driver {
                         Some((_, effective)) if effective.text().contains("bad") => {
                             invalid("bad: not in the schema".into())
                         }
+                        // The append was cut behind its `tool/rewrite`, which stands.
+                        Some((_, effective)) if self.is_rewritten(path) => {
+                            Arguments::Sealed { text: effective }
+                        }
                         Some((by, effective)) => {
                             let rewrite = ToolRewrite { requested, effective: effective.clone(), by };
                             drafts.push(Draft::new(at.clone(), rewrite));
@@ -493,6 +501,10 @@ impl Driver {
         }
         drafts.push(Draft::new(at, call));
         self.commit_for(duty.clone(), drafts)
+    }
+
+    fn is_rewritten(&self, path: &CallPath) -> bool {
+        self.state.call_facts(path).is_some_and(|facts| facts.requested.is_some())
     }
 
     fn body(&mut self, path: &CallPath, attempt: u32, duty: &Duty) -> Alive {
@@ -519,6 +531,15 @@ impl Driver {
         };
         let returned = ToolReturned { attempt, outcome: Arc::new(outcome), ms: 12 };
         self.commit_for(duty.clone(), vec![Draft::new(at, returned)])
+    }
+}
+
+/// What a body calls, by place: run again, it calls the same.
+fn started(path: &CallPath) -> (&'static str, &'static str) {
+    match path.positions() {
+        [.., 0] => ("Bash", "{}"),
+        [_, _, _] => ("Nothing", "{}"),
+        _ => ("Read", r#"{"path":"b"}"#),
     }
 }
 

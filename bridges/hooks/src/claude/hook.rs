@@ -6,7 +6,7 @@ use super::{
     environment,
     event::Event,
     mapping::{Heard, replacement},
-    output::Terms,
+    output::{Answer, Terms},
     oversize,
 };
 use crate::{
@@ -16,7 +16,7 @@ use crate::{
 use futures::future::LocalBoxFuture;
 use portcullis_process::{Ending, Status};
 use portcullis_runtime::{
-    BoxError, Continue, Ending as TurnEnding, Frozen, Handler, HandlerId, PostExecute, PromptSubmit, Proposal, Proposed,
+    BoxError, Continue, Ending as TurnEnding, Frozen, Handler, HandlerId, OwnRecord, PostExecute, PromptSubmit, Proposal, Proposed,
     Reply, Returned, Review, Rewrite, Scene, SessionStart, Started, Starting, Submit, Submitted, TurnContinuation,
 };
 use std::{path::Path, sync::Arc};
@@ -58,8 +58,8 @@ impl Hook {
         }
     }
 
-    /// Runs the command once and reads what it said.
-    async fn hear(&self, scene: &Scene, stdin: Vec<u8>) -> Heard {
+    /// Runs the command once and reads what it said. `look` sees the answer before it is recorded.
+    async fn hear(&self, scene: &Scene, stdin: Vec<u8>, look: impl FnOnce(&mut Answer)) -> Heard {
         let house = &*self.house;
         let plugin = self.origin.plugin.as_ref();
         let cwd = environment::directory(scene, &house.project);
@@ -73,6 +73,7 @@ impl Hook {
         })
         .await;
         let mut answer = self.terms().read(&ran);
+        look(&mut answer);
         let records = self.records(&ran, &answer);
         let folder = || house.transcripts.join(scene.session.id.as_str()).join("tool-results");
         if let Some(text) = answer.plain.take()
@@ -86,7 +87,7 @@ impl Hook {
         Heard { answer, records }
     }
 
-    fn records(&self, ran: &Ran, answer: &super::output::Answer) -> Vec<portcullis_runtime::OwnRecord> {
+    fn records(&self, ran: &Ran, answer: &Answer) -> Vec<OwnRecord> {
         let (dialect, event, handler) = (super::DIALECT, self.definition.event.name(), &*self.id.handler);
         let invoked = Invoked {
             dialect,
@@ -129,7 +130,7 @@ impl Handler<SessionStart> for Hook {
     fn decide(&self, input: Starting) -> Answering<'_, Started> {
         Box::pin(async move {
             let stdin = self.house.style().session_start(&input);
-            self.hear(&input.scene, stdin).await.session_start(input.source.name())
+            self.hear(&input.scene, stdin, |_| {}).await.session_start(input.source.name())
         })
     }
 }
@@ -138,7 +139,7 @@ impl Handler<PromptSubmit> for Hook {
     fn decide(&self, input: Submitted) -> Answering<'_, Submit> {
         Box::pin(async move {
             let stdin = self.house.style().prompt_submit(&input);
-            self.hear(&input.scene, stdin).await.prompt_submit()
+            self.hear(&input.scene, stdin, |_| {}).await.prompt_submit()
         })
     }
 }
@@ -147,7 +148,7 @@ impl Handler<Rewrite> for Hook {
     fn decide(&self, input: Proposed) -> Answering<'_, Proposal> {
         Box::pin(async move {
             let stdin = self.house.style().pre_tool_use(&input);
-            self.hear(&input.scene, stdin).await.pre_tool_use(canonical(&input.tool.name))
+            self.hear(&input.scene, stdin, |_| {}).await.pre_tool_use(canonical(&input.tool.name))
         })
     }
 }
@@ -158,11 +159,20 @@ impl Handler<PostExecute> for Hook {
             let (style, tool) = (self.house.style(), canonical(&input.name));
             if self.definition.event == Event::PostToolUseFailure {
                 let stdin = style.post_tool_use_failure(&input);
-                return self.hear(&input.scene, stdin).await.post_tool_use_failure(tool, self.command());
+                return self.hear(&input.scene, stdin, |_| {}).await.post_tool_use_failure(tool, self.command());
             }
             let stdin = style.post_tool_use(&input);
-            let heard = self.hear(&input.scene, stdin).await;
-            let replaced = replacement(tool, &heard.answer, &input.outcome);
+            let mut replaced = None;
+            let look = |answer: &mut Answer| {
+                replaced = replacement(tool, answer, &input.outcome);
+                if replaced.is_none() && answer.output.is_some() {
+                    answer.unused.push("updatedToolOutput");
+                }
+                if replaced.is_none() && answer.mcp_output.is_some() {
+                    answer.unused.push("updatedMCPToolOutput");
+                }
+            };
+            let heard = self.hear(&input.scene, stdin, look).await;
             heard.post_tool_use(tool, self.command(), replaced)
         })
     }
@@ -172,7 +182,7 @@ impl Handler<TurnContinuation> for Hook {
     fn decide(&self, input: TurnEnding) -> Answering<'_, Continue> {
         Box::pin(async move {
             let stdin = self.house.style().stop(&input);
-            self.hear(&input.scene, stdin).await.stop()
+            self.hear(&input.scene, stdin, |_| {}).await.stop()
         })
     }
 }

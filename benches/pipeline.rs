@@ -1,0 +1,2 @@
+//! Stub while it is written.
+fn main() {}

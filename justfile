@@ -1,0 +1,24 @@
+# The recipes that CI runs. `just` lists them.
+
+default:
+    @just --list
+
+# Everything that must pass.
+check:
+    scripts/check
+
+# One part of it: fmt, clippy, docs, tests, loom, example, bench.
+part NAME:
+    scripts/check {{NAME}}
+
+# The loom models, then each seeded fault, which exactly its model must catch.
+loom:
+    scripts/loom
+
+# The benchmarks, each beside its floor.
+bench:
+    cargo bench
+
+# The example session.
+demo:
+    cargo run --release -- run examples/first-session --yes
