@@ -1,2 +1,128 @@
-//! Stub while it is written.
-fn main() {}
+//! A one-tool turn through the public handle ÷ the same turn as one plain task, and what it costs in counts. Bars
+//! `actor-tax`, `turn-hops`, `turn-records`, `turn-barriers`.
+//!
+//! Subject and floor run on the session's own thread, by its CPU clock: the measurement is the body of a tool of another
+//! session. What wakes across threads cost depends on the machine and on who sleeps; it is shown as a note, against a
+//! plain task on a thread of its own that is prompted, acknowledges and answers through channels.
+
+mod support;
+
+use portcullis::{MemoryJournal, Runtime, Session};
+use std::{process::ExitCode, sync::Arc, time::Duration};
+use support::{
+    Bars,
+    house::{self, Head, Stamps},
+    plain::Plain,
+};
+use tokio::sync::{mpsc, oneshot};
+
+/// Turns on each side of a pair.
+const TURNS: usize = 50;
+/// Pairs on one session before both sides start anew: logs in memory only grow.
+const PAIRS: usize = 20;
+
+type Pairs = Vec<(f64, f64)>;
+
+fn main() -> ExitCode {
+    let Some(mut bars) = Bars::from_args() else { return ExitCode::SUCCESS };
+    let rt = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let model = Head { calls: 1, arguments: house::arguments(64) };
+    let rounds = bars.pairs(200).div_ceil(PAIRS);
+
+    let mut pairs = Vec::new();
+    for _ in 0..rounds {
+        pairs.extend(rt.block_on(one_thread(model.clone())));
+    }
+    bars.ratio("actor-tax", 1.5, "ns", &pairs);
+
+    let mut pairs = Vec::new();
+    for _ in 0..rounds.div_ceil(2) {
+        pairs.extend(rt.block_on(across_threads(model.clone())));
+    }
+    bars.note("actor-tax-across-threads", "ns", &pairs);
+
+    rt.block_on(counts(model, &mut bars));
+    bars.finish()
+}
+
+async fn one_thread(model: Head) -> Pairs {
+    house::driven(model.clone(), async |session: Session| {
+        let journal = Arc::new(MemoryJournal::new());
+        let mut plain = Plain::open("s", journal, model, house::note(Stamps::default(), 1)).await;
+        let mut pairs = Vec::new();
+        for pair in 0..=PAIRS {
+            let start = support::thread_ns();
+            for _ in 0..TURNS {
+                house::turn(&session, "go").await;
+            }
+            let between = support::thread_ns();
+            for _ in 0..TURNS {
+                plain.turn("go").await;
+            }
+            let end = support::thread_ns();
+            // The first warms up.
+            if pair > 0 {
+                pairs.push(((between - start) / TURNS as f64, (end - between) / TURNS as f64));
+            }
+        }
+        pairs
+    })
+    .await
+}
+
+/// Told when the prompt is durable, and when the turn is.
+type Prompt = (oneshot::Sender<()>, oneshot::Sender<()>);
+
+async fn across_threads(model: Head) -> Pairs {
+    let runtime =
+        house::start(Runtime::builder(model.clone()).tool(house::note(Stamps::default(), 1))).await;
+    let session = house::session(&runtime, "s").await;
+    let (prompts, mut prompted) = mpsc::channel::<Prompt>(32);
+    let plain = std::thread::spawn(move || {
+        let rt = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+        rt.block_on(async {
+            let journal = Arc::new(MemoryJournal::new());
+            let mut plain = Plain::open("s", journal, model, house::note(Stamps::default(), 1)).await;
+            while let Some((taken, ended)) = prompted.recv().await {
+                plain.turn_acknowledged("go", || drop(taken.send(()))).await;
+                let _ = ended.send(());
+            }
+        });
+    });
+    let mut pairs = Vec::new();
+    for pair in 0..=PAIRS {
+        let start = support::process_ns();
+        for _ in 0..TURNS {
+            house::turn(&session, "go").await;
+        }
+        let between = support::process_ns();
+        for _ in 0..TURNS {
+            let (taken, acknowledged) = oneshot::channel();
+            let (ended, end) = oneshot::channel();
+            prompts.send((taken, ended)).await.expect("the plain task lives");
+            acknowledged.await.expect("acknowledged");
+            end.await.expect("ended");
+        }
+        let end = support::process_ns();
+        if pair > 0 {
+            pairs.push(((between - start) / TURNS as f64, (end - between) / TURNS as f64));
+        }
+    }
+    drop(prompts);
+    plain.join().expect("the plain task ends");
+    runtime.shutdown(Duration::from_secs(10)).await;
+    pairs
+}
+
+async fn counts(model: Head, bars: &mut Bars) {
+    let runtime = house::start(Runtime::builder(model).tool(house::note(Stamps::default(), 1))).await;
+    let session = house::session(&runtime, "s").await;
+    // The first turn also writes the request header.
+    house::turn(&session, "go").await;
+    let (_, _, cost) = session.prompt("go").await.expect("the prompt is taken").done().await;
+    #[expect(clippy::cast_precision_loss, reason = "small counts")]
+    bars.at_most("turn-hops", cost.hops as f64, 4.0, "messages between the session's actors");
+    bars.exactly("turn-records", cost.records, 16, "records written");
+    bars.exactly("turn-barriers", cost.barriers, 5, "waits for durability");
+    runtime.shutdown(Duration::from_secs(10)).await;
+}

@@ -1,6 +1,7 @@
 //! Containment: every piece of foreign code (handler, guard, tool, model, observer) runs in here. A panic while it is
 //! created, polled or dropped, an error, or running into its time limit is that code's failure and nobody else's.
 
+use crate::watchdog::{Pulse, Who};
 use futures::future::LocalBoxFuture;
 use portcullis_runtime::{BoxError, Failure};
 use std::{
@@ -14,12 +15,27 @@ use std::{
 use tokio::time::{Sleep, sleep};
 
 /// Runs a future to its end, its failure or its limit. The timer is armed when it first has to wait: most handlers
-/// answer at once and pay for none.
+/// answer at once and pay for none. While it is polled, the watchdog knows whose it is.
 pub(crate) fn contain<T>(
+    watched: Watched,
     limit: Option<Duration>,
     work: LocalBoxFuture<'static, Result<T, BoxError>>,
 ) -> Contained<T> {
-    Contained { work: Some(work), limit, timer: None }
+    Contained { work: Some(work), watched, limit, timer: None }
+}
+
+/// Whose code it is, and where the watchdog looks.
+#[derive(Clone)]
+pub(crate) struct Watched {
+    pub(crate) pulse: Pulse,
+    pub(crate) who: Who,
+}
+
+impl Watched {
+    /// Runs synchronous foreign code, watched.
+    pub(crate) fn contain_sync<T>(&self, work: impl FnOnce() -> T) -> Result<T, Failure> {
+        self.pulse.during(&self.who, || contain_sync(work))
+    }
 }
 
 /// Runs synchronous foreign code.
@@ -30,6 +46,7 @@ pub(crate) fn contain_sync<T>(work: impl FnOnce() -> T) -> Result<T, Failure> {
 /// See [`contain`].
 pub(crate) struct Contained<T> {
     work: Option<LocalBoxFuture<'static, Result<T, BoxError>>>,
+    watched: Watched,
     limit: Option<Duration>,
     timer: Option<Pin<Box<Sleep>>>,
 }
@@ -52,7 +69,11 @@ impl<T> Future for Contained<T> {
         let Some(work) = this.work.as_mut() else {
             return Poll::Ready(Err(Failure::Error { message: "polled after it had answered".into() }));
         };
-        let answered = match catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(cx))) {
+        let polled = this
+            .watched
+            .pulse
+            .during(&this.watched.who, || catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(cx))));
+        let answered = match polled {
             Err(payload) => Err(Failure::Panic { message: panic_text(payload) }),
             Ok(Poll::Ready(Ok(value))) => Ok(value),
             Ok(Poll::Ready(Err(error))) => Err(Failure::Error { message: error.to_string().into() }),
@@ -108,12 +129,18 @@ mod tests {
         }
     }
 
+    fn watched() -> Watched {
+        let session = portcullis_runtime::SessionId::new("s").expect("a name");
+        let id = portcullis_runtime::HandlerId::new("test", "work");
+        Watched { pulse: Pulse::default(), who: Who { id, point: None, session } }
+    }
+
     fn run<T>(
         limit: Option<Duration>,
         work: LocalBoxFuture<'static, Result<T, BoxError>>,
     ) -> Result<T, Failure> {
         let rt = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
-        rt.expect("a runtime").block_on(contain(limit, work))
+        rt.expect("a runtime").block_on(contain(watched(), limit, work))
     }
 
     // C-PIPE-3

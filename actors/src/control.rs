@@ -1,6 +1,7 @@
 //! What travels out of band: cancels and answers. Reachable from any thread, never through a mailbox, so a busy actor
 //! cannot hold them up.
 
+use crate::handles::{TurnCell, TurnDone};
 use portcullis_runtime::{
     CallKey, Cancel, Cause, Commits, Frozen, HandlerId, JournalError, Reason, RequestId, Seq, Settle, Source,
 };
@@ -74,11 +75,23 @@ pub(crate) struct Control {
     /// Std mutexes throughout: held for a map step, never across an await.
     cancel: Mutex<Option<OpenTurn>>,
     asks: Mutex<Asks>,
-    turns: Mutex<HashMap<Seq, crate::handles::TurnCell>>,
+    turns: Mutex<Turns>,
     deltas: Mutex<Option<broadcast::Sender<Delta>>>,
-    pub(crate) commits: Arc<Commits>,
+    /// Restarts in a row without a turn's end.
+    restarts: Mutex<u32>,
+    /// The watermark; another one after the session was restarted from its log.
+    commits: Mutex<Arc<Commits>>,
     /// Settles when the session leaves memory.
     pub(crate) gone: Settle<()>,
+}
+
+/// Who waits for which turn.
+#[derive(Default)]
+struct Turns {
+    /// For the turn that will take the prompt queued there.
+    queued: HashMap<Seq, TurnCell>,
+    /// For the open turn.
+    open: Vec<TurnCell>,
 }
 
 struct OpenTurn {
@@ -108,7 +121,8 @@ impl Control {
             asks: Mutex::default(),
             turns: Mutex::default(),
             deltas: Mutex::default(),
-            commits,
+            restarts: Mutex::default(),
+            commits: Mutex::new(commits),
             gone: Settle::new(),
         }
     }
@@ -119,7 +133,13 @@ impl Control {
     }
 
     /// The turn's end is durable, and with it a cancel that it ended by; one that came too late is told so.
-    pub(crate) fn close_turn(&self, cancelled: bool) {
+    pub(crate) fn close_turn(&self, done: &Arc<TurnDone>, cancelled: bool) {
+        *lock(&self.restarts) = 0;
+        let open = std::mem::take(&mut lock(&self.turns).open);
+        for cell in open {
+            // Each cell is settled here and nowhere else.
+            let _ = cell.settle(done.clone());
+        }
         if let Some(open) = lock(&self.cancel).take() {
             let _ = open.committed.settle(Ok(cancelled));
         }
@@ -192,17 +212,38 @@ impl Control {
         waiting.committed.wait().await
     }
 
-    pub(crate) fn expect_turn(&self, seq: Seq, cell: crate::handles::TurnCell) {
-        lock(&self.turns).insert(seq, cell);
+    /// Someone waits for the turn that will take this prompt.
+    pub(crate) fn expect_turn(&self, seq: Seq, cell: TurnCell) {
+        lock(&self.turns).queued.insert(seq, cell);
     }
 
-    pub(crate) fn take_turns(&self, taken: impl Iterator<Item = Seq>) -> Vec<crate::handles::TurnCell> {
-        let mut turns = lock(&self.turns);
-        taken.filter_map(|seq| turns.remove(&seq)).collect()
+    /// These prompts are in the open turn now.
+    pub(crate) fn join_turn(&self, taken: impl Iterator<Item = Seq>) {
+        let Turns { queued, open } = &mut *lock(&self.turns);
+        open.extend(taken.filter_map(|seq| queued.remove(&seq)));
     }
 
-    pub(crate) fn all_turns(&self) -> Vec<crate::handles::TurnCell> {
-        lock(&self.turns).drain().map(|(_, cell)| cell).collect()
+    /// No turn will come any more: whoever waits for one is told with the open turn's end.
+    pub(crate) fn join_all(&self) {
+        let Turns { queued, open } = &mut *lock(&self.turns);
+        open.extend(queued.drain().map(|(_, cell)| cell));
+    }
+
+    pub(crate) fn commits(&self) -> Arc<Commits> {
+        lock(&self.commits).clone()
+    }
+
+    /// Another restart; how many there were in a row.
+    pub(crate) fn count_restart(&self) -> u32 {
+        let mut restarts = lock(&self.restarts);
+        *restarts += 1;
+        *restarts
+    }
+
+    /// The session was restarted from its log, under a new epoch.
+    pub(crate) fn restarted(&self, commits: Arc<Commits>) {
+        *lock(&self.commits) = commits;
+        *lock(&self.cancel) = None;
     }
 
     pub(crate) fn deltas(&self) -> broadcast::Receiver<Delta> {

@@ -1,14 +1,17 @@
 //! What a session's actors share on their arbiter.
 
 use crate::{
+    admission::Pass,
+    contain::Watched,
     control::Control,
-    handles::{TurnCell, TurnCost, TurnDone},
+    handles::{TurnCost, TurnDone},
     hooks::HookRunner,
     ledger::Ledger,
     runtime::Shared,
+    watchdog::{Pulse, Who},
 };
 use actix::Addr;
-use portcullis_runtime::{EndReason, Scene, Seq, SessionInfo};
+use portcullis_runtime::{EndReason, HandlerId, JournalError, Point, Scene, Seq, SessionInfo};
 use std::{
     cell::{Cell, RefCell},
     collections::HashMap,
@@ -28,8 +31,8 @@ pub(crate) struct SessionCx {
     pub(crate) hooks: RefCell<Option<Addr<HookRunner>>>,
     /// Mailbox messages between this session's actors.
     pub(crate) hops: Cell<u64>,
-    /// Who waits for the open turn's end.
-    pub(crate) waiting: RefCell<Vec<TurnCell>>,
+    pub(crate) pass: Pass,
+    pub(crate) pulse: Pulse,
     /// The counts when the last turn ended.
     pub(crate) counted: Cell<TurnCost>,
     /// Woken when a turn is over.
@@ -53,7 +56,7 @@ impl SessionCx {
 
     /// These queued prompts are in the open turn now: whoever sent them waits for its end.
     pub(crate) fn join_turn(&self, taken: impl Iterator<Item = Seq>) {
-        self.waiting.borrow_mut().extend(self.control.take_turns(taken));
+        self.control.join_turn(taken);
     }
 
     /// Tells everyone who waits how the turn ended. Only after that is durable, or can never be.
@@ -67,11 +70,18 @@ impl SessionCx {
             hops: now.hops - before.hops,
         };
         let done = Arc::new(TurnDone { number, end: end.clone(), cost });
-        for cell in self.waiting.borrow_mut().drain(..) {
-            // Each cell is settled here and nowhere else.
-            let _ = cell.settle(done.clone());
-        }
-        self.control.close_turn(matches!(end, EndReason::Aborted { .. }));
+        let cancelled = matches!(end, EndReason::Aborted { .. });
+        self.control.close_turn(&done, cancelled);
+    }
+
+    /// Waits until everything committed so far is durable, letting other turns go on meanwhile.
+    pub(crate) async fn barrier(&self) -> Result<(), JournalError> {
+        self.pass.away(self.ledger.barrier()).await
+    }
+
+    /// Names foreign code to the watchdog.
+    pub(crate) fn watched(&self, id: HandlerId, point: Option<Point>) -> Watched {
+        Watched { pulse: self.pulse.clone(), who: Who { id, point, session: self.info.id.clone() } }
     }
 
     /// Notes a message between two actors of the session.

@@ -67,7 +67,7 @@ impl Stream for Events {
 impl Events {
     pub(crate) fn new(session: Arc<SessionInner>, from: Seq) -> Events {
         let cursor = Cursor {
-            records: session.control.commits.subscribe(),
+            records: session.control.commits().subscribe(),
             deltas: session.control.deltas(),
             session,
             from,
@@ -123,7 +123,7 @@ impl Cursor {
                 biased;
                 more = self.records.beyond(self.from) => {
                     if more.is_err() {
-                        self.end();
+                        self.follow_on();
                     }
                 }
                 delta = self.deltas.recv(), if self.held.is_none() => match delta {
@@ -137,6 +137,16 @@ impl Cursor {
                     self.end();
                 }
             }
+        }
+    }
+
+    /// This watermark moves no more: the session was restarted under another one, or it is over.
+    fn follow_on(&mut self) {
+        let commits = self.session.control.commits();
+        if commits.failure().is_some() {
+            self.end();
+        } else {
+            self.records = commits.subscribe();
         }
     }
 

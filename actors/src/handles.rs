@@ -1,10 +1,11 @@
 //! What embedders hold: `Send + Sync + Clone` handles, with no actor address and no ambient system in sight.
 
+use crate::runtime::SessionOptions;
 use crate::{
     control::{Answer, AnswerError, Ask, Control},
     events::Events,
 };
-use async_channel::{Sender, TrySendError};
+use async_channel::{Receiver, Sender, TrySendError};
 use portcullis_identity::Intake;
 use portcullis_runtime::{
     Cause, Content, EndReason, Journal, JournalError, QueueKind, Seq, SessionId, SessionInfo, Settle, Source,
@@ -25,7 +26,8 @@ pub(crate) struct Submit {
     pub(crate) kind: QueueKind,
     pub(crate) contents: Vec<Content>,
     pub(crate) source: Source,
-    pub(crate) reply: oneshot::Sender<Result<Turn, JournalError>>,
+    /// The turn, for what opens one.
+    pub(crate) reply: oneshot::Sender<Result<Option<Turn>, JournalError>>,
 }
 
 /// A live session. Clones are the same session; dropping them all does not end it.
@@ -40,6 +42,9 @@ pub(crate) struct SessionInner {
     pub(crate) intake: Intake,
     pub(crate) control: Arc<Control>,
     pub(crate) journal: Arc<dyn Journal>,
+    /// Where the ingress comes out. Kept here, so that a restarted session goes on at the same door.
+    pub(crate) door: Receiver<Submit>,
+    pub(crate) options: SessionOptions,
 }
 
 impl fmt::Debug for Session {
@@ -103,10 +108,35 @@ impl Session {
     /// Sends several prompts as one batch: one turn takes them all.
     pub async fn prompts(&self, batch: impl IntoIterator<Item = Content>) -> Result<Turn, SubmitError> {
         let contents = said(batch)?;
+        let turn = self.submit(QueueKind::Prompt, contents.clone(), Source::User).await?;
+        turn.ok_or(SubmitError::Closed { prompts: contents })
+    }
+
+    /// Steers: joins, and forces, the next step of the open turn, after the gate of `agent/prompt-submit`. With no turn
+    /// open it is a prompt. The handle is that of the turn which takes it.
+    pub async fn steer(&self, text: impl Into<Content>) -> Result<Turn, SubmitError> {
+        let contents = said([text.into()])?;
+        let turn = self.submit(QueueKind::Steering, contents.clone(), Source::User).await?;
+        turn.ok_or(SubmitError::Closed { prompts: contents })
+    }
+
+    /// Injects context in the name of an owner. It never wakes the model: it is in the next request of the open turn, or
+    /// waits for the next turn. `Ok` means durable.
+    pub async fn inject(&self, owner: &str, text: impl Into<Content>) -> Result<(), SubmitError> {
+        let contents = said([text.into()])?;
+        self.submit(QueueKind::Inject, contents, Source::owner(owner)).await.map(|_| ())
+    }
+
+    async fn submit(
+        &self,
+        kind: QueueKind,
+        contents: Vec<Content>,
+        source: Source,
+    ) -> Result<Option<Turn>, SubmitError> {
         let Some(_inside) = self.inner.intake.enter() else {
             return Err(SubmitError::Draining { prompts: contents });
         };
-        let (submit, answered) = submit(contents.clone());
+        let (submit, answered) = submit(kind, contents.clone(), source);
         if self.inner.ingress.send(submit).await.is_err() {
             return Err(SubmitError::Closed { prompts: contents });
         }
@@ -119,9 +149,12 @@ impl Session {
         let Some(_inside) = self.inner.intake.enter() else {
             return Err(SubmitError::Draining { prompts: contents });
         };
-        let (submit, answered) = submit(contents.clone());
+        let (submit, answered) = submit(QueueKind::Prompt, contents.clone(), Source::User);
         match self.inner.ingress.try_send(submit) {
-            Ok(()) => accepted(answered, contents).await,
+            Ok(()) => {
+                let turn = accepted(answered, contents.clone()).await?;
+                turn.ok_or(SubmitError::Closed { prompts: contents })
+            }
             Err(TrySendError::Full(_)) => Err(SubmitError::Busy { prompts: contents }),
             Err(TrySendError::Closed(_)) => Err(SubmitError::Closed { prompts: contents }),
         }
@@ -166,14 +199,14 @@ fn said(batch: impl IntoIterator<Item = Content>) -> Result<Vec<Content>, Submit
     Ok(contents)
 }
 
-type Accepted = oneshot::Receiver<Result<Turn, JournalError>>;
+type Accepted = oneshot::Receiver<Result<Option<Turn>, JournalError>>;
 
-fn submit(contents: Vec<Content>) -> (Submit, Accepted) {
+fn submit(kind: QueueKind, contents: Vec<Content>, source: Source) -> (Submit, Accepted) {
     let (reply, answered) = oneshot::channel();
-    (Submit { kind: QueueKind::Prompt, contents, source: Source::User, reply }, answered)
+    (Submit { kind, contents, source, reply }, answered)
 }
 
-async fn accepted(answered: Accepted, prompts: Vec<Content>) -> Result<Turn, SubmitError> {
+async fn accepted(answered: Accepted, prompts: Vec<Content>) -> Result<Option<Turn>, SubmitError> {
     match answered.await {
         Ok(Ok(turn)) => Ok(turn),
         Ok(Err(error)) => Err(SubmitError::Journal { error, prompts }),

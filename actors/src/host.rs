@@ -1,21 +1,24 @@
 //! Host: one actor per arbiter. It opens sessions there, so that all their actors share one thread, and drains them.
 
 use crate::{
+    admission::{Admission, Pass},
     control::Control,
     cx::{Room, SessionCx},
     handles::{INGRESS, Session, SessionInner},
     ledger::{Ledger, now_ms},
     registry::RegistryActor,
     runtime::{SessionOptions, Shared},
-    session::{Drain, Parked, SessionActor},
+    session::{Drain, Parked, SessionActor, give_up, leave},
+    watchdog::Pulse,
 };
 use actix::prelude::*;
+use futures::FutureExt;
 use portcullis_identity::Intake;
 use portcullis_runtime::{
     At, Claim, Draft, JournalError, Record, Seq, SessionCreated, SessionId, SessionInfo, SessionResumed,
     law::{Invalid, State},
 };
-use std::{cell::RefCell, collections::HashMap, rc::Rc, sync::Arc, time::Instant};
+use std::{cell::RefCell, collections::HashMap, panic::AssertUnwindSafe, rc::Rc, sync::Arc, time::Instant};
 
 /// How many records are read at once when a session is opened.
 const PAGE: usize = 1024;
@@ -43,20 +46,33 @@ pub enum OpenError {
     Cwd(String),
 }
 
+/// How often in a row a session is restarted without ending a turn, before it leaves memory.
+const RESTARTS: u32 = 3;
+
 /// The actor.
 pub(crate) struct Host {
+    kit: Kit,
+    sessions: Rc<RefCell<HashMap<SessionId, Addr<SessionActor>>>>,
+}
+
+/// What every session of this arbiter is made with.
+#[derive(Clone)]
+struct Kit {
     shared: Arc<Shared>,
     room: Rc<Room>,
     registry: Addr<RegistryActor>,
-    sessions: Rc<RefCell<HashMap<SessionId, Addr<SessionActor>>>>,
+    admission: Admission,
+    pulse: Pulse,
+    host: Addr<Host>,
 }
 
 impl Host {
     /// Makes the arbiter's room; called on its thread.
-    pub(crate) fn new(shared: Arc<Shared>) -> Host {
+    pub(crate) fn new(shared: Arc<Shared>, pulse: Pulse, host: Addr<Host>) -> Host {
         let room = Rc::new(Room::default());
         let registry = RegistryActor { room: room.clone() }.start();
-        Host { shared, room, registry, sessions: Rc::default() }
+        let kit = Kit { shared, room, registry, admission: Admission::default(), pulse, host };
+        Host { kit, sessions: Rc::default() }
     }
 }
 
@@ -78,10 +94,9 @@ impl actix::Handler<Open> for Host {
     type Result = ResponseFuture<Result<Session, OpenError>>;
 
     fn handle(&mut self, open: Open, _: &mut Context<Self>) -> Self::Result {
-        let (shared, room, registry) = (self.shared.clone(), self.room.clone(), self.registry.clone());
-        let sessions = self.sessions.clone();
+        let (kit, sessions) = (self.kit.clone(), self.sessions.clone());
         Box::pin(async move {
-            let (session, actor) = open_session(shared, room, registry, open).await?;
+            let (session, actor) = contained(open_session(kit, open.id, open.options, None)).await?;
             let mut sessions = sessions.borrow_mut();
             sessions.retain(|_, addr| addr.connected());
             sessions.insert(session.id().clone(), actor);
@@ -90,18 +105,64 @@ impl actix::Handler<Open> for Host {
     }
 }
 
+/// A session's own actor panicked: take it up again from its log, behind the same door.
+pub(crate) struct Restart {
+    pub(crate) session: Arc<SessionInner>,
+}
+
+impl Message for Restart {
+    type Result = ();
+}
+
+impl actix::Handler<Restart> for Host {
+    type Result = ResponseFuture<()>;
+
+    fn handle(&mut self, restart: Restart, _: &mut Context<Self>) -> Self::Result {
+        let (kit, sessions) = (self.kit.clone(), self.sessions.clone());
+        let handle = restart.session;
+        let id = handle.info.id.clone();
+        Box::pin(async move {
+            tracing::error!(session = %id, "a session's actor panicked; it is restarted from its log");
+            let again = if handle.control.count_restart() <= RESTARTS {
+                let opened =
+                    open_session(kit.clone(), id.clone(), handle.options.clone(), Some(handle.clone()));
+                contained(opened).await
+            } else {
+                let why =
+                    format!("session `{id}` was restarted {RESTARTS} times in a row without ending a turn");
+                Err(JournalError::Unavailable(why).into())
+            };
+            match again {
+                Ok((_, actor)) => {
+                    sessions.borrow_mut().insert(id, actor);
+                }
+                Err(error) => {
+                    tracing::error!(session = %id, %error, "the session could not be restarted; it leaves memory");
+                    leave(&kit.room, &kit.shared, &handle);
+                    give_up(&handle, "session_lost", &error.to_string());
+                }
+            }
+        })
+    }
+}
+
+/// A panic while a session is opened (a journal's, say) is that session's failure, not the host's.
+async fn contained<T>(work: impl Future<Output = Result<T, OpenError>>) -> Result<T, OpenError> {
+    let opened = AssertUnwindSafe(work).catch_unwind().await;
+    opened.unwrap_or_else(|_| Err(JournalError::Unavailable("opening the session panicked".into()).into()))
+}
+
 async fn open_session(
-    shared: Arc<Shared>,
-    room: Rc<Room>,
-    registry: Addr<RegistryActor>,
-    open: Open,
+    kit: Kit,
+    id: SessionId,
+    options: SessionOptions,
+    again: Option<Arc<SessionInner>>,
 ) -> Result<(Session, Addr<SessionActor>), OpenError> {
-    let Open { id, options } = open;
+    let shared = kit.shared;
     let cwd = options.cwd.to_str().filter(|_| options.cwd.is_absolute());
     let cwd = cwd.ok_or_else(|| OpenError::Cwd(options.cwd.display().to_string()))?;
     let mut own = shared.journal.claim(&id, shared.incarnation, Claim::CreateOrOpen).await?;
-    let folded = fold(&shared, &id, own.head).await;
-    let mut state = match folded {
+    let mut state = match fold(&shared, &id, own.head).await {
         Ok(state) => state,
         Err(error) => {
             shared.journal.release(own).await?;
@@ -111,13 +172,9 @@ async fn open_session(
     let mut drafts = Vec::new();
     let info = match state.created() {
         None => {
-            let created = SessionCreated {
-                id: id.clone(),
-                cwd: cwd.into(),
-                channel: options.channel.clone(),
-                parent: None,
-                seed: None,
-            };
+            let channel = options.channel.clone();
+            let created =
+                SessionCreated { id: id.clone(), cwd: cwd.into(), channel, parent: None, seed: None };
             drafts.push(Draft::new(At::session(), created));
             SessionInfo::new(id.clone(), options.cwd.clone(), options.channel.clone())
         }
@@ -133,35 +190,48 @@ async fn open_session(
     let batch = portcullis_runtime::Batch { records, ..Default::default() };
     let _enqueued = shared.journal.append(&mut own, batch)?;
 
-    let span = tracing::info_span!("session", session = %id);
-    let control = Arc::new(Control::new(own.commits.clone()));
-    let (ingress, door) = async_channel::bounded(INGRESS);
-    let info = Arc::new(info);
-    let handle = Arc::new(SessionInner {
-        info: info.clone(),
-        ingress,
-        intake: Intake::new(),
-        control: control.clone(),
-        journal: shared.journal.clone(),
-    });
-    let journal = shared.journal.clone();
+    let handle = match again {
+        Some(handle) => {
+            handle.control.restarted(own.commits.clone());
+            handle
+        }
+        None => {
+            let (ingress, door) = async_channel::bounded(INGRESS);
+            Arc::new(SessionInner {
+                info: Arc::new(info),
+                ingress,
+                intake: Intake::new(),
+                control: Arc::new(Control::new(own.commits.clone())),
+                journal: shared.journal.clone(),
+                door,
+                options,
+            })
+        }
+    };
     let cx = Rc::new(SessionCx {
-        info,
-        ledger: Ledger::new(state, own, journal),
-        control,
+        info: handle.info.clone(),
+        ledger: Ledger::new(state, own, shared.journal.clone()),
+        control: handle.control.clone(),
+        approvals: handle.options.approvals,
         shared,
-        approvals: options.approvals,
         hooks: RefCell::default(),
         hops: Default::default(),
-        waiting: RefCell::default(),
+        pass: Pass::new(kit.admission),
+        pulse: kit.pulse,
         counted: Default::default(),
         turn_over: Default::default(),
-        span,
+        span: tracing::info_span!("session", session = %id),
     });
     cx.start_counting();
-    room.enter(cx.clone());
-    let actor =
-        SessionActor { cx, registry, room, handle: handle.clone(), door: Some(Box::pin(door)), turn: None };
+    kit.room.enter(cx.clone());
+    let actor = SessionActor {
+        cx,
+        registry: kit.registry,
+        room: kit.room,
+        handle: handle.clone(),
+        host: kit.host,
+        turn: None,
+    };
     Ok((Session { inner: handle }, actor.start()))
 }
 

@@ -19,6 +19,8 @@ pub(crate) enum Stop {
     Cancelled,
     /// Nothing can be committed any more.
     Journal(JournalError),
+    /// Our own code panicked.
+    Failed,
 }
 
 impl From<JournalError> for Stop {
@@ -57,11 +59,12 @@ pub(crate) async fn judge<S: Seam>(
             continue;
         }
         if !planned.native && after_body {
-            cx.ledger.barrier().await?;
+            cx.barrier().await?;
             after_body = false;
         }
         let started = Instant::now();
-        let answered = match select(run(cx, &planned, input.clone()), Box::pin(cancel.cancelled())).await {
+        let asked = select(run(cx, &planned, input.clone()), Box::pin(cancel.cancelled()));
+        let answered = match cx.pass.away(asked).await {
             Either::Left((answered, _)) => answered,
             Either::Right(_) => return Err(Stop::Cancelled),
         };
@@ -97,9 +100,10 @@ type Answered<S> = Result<Reply<<S as Seam>::Decision>, Failure>;
 /// A native handler runs here, a bridge's in the session's hook runner.
 async fn run_foreign<S: Seam>(cx: &SessionCx, planned: &Planned<S>, input: S::Input) -> Answered<S> {
     let (run, id) = (planned.run.clone(), planned.id.clone());
+    let watched = cx.watched(id.clone(), Some(S::POINT));
     hooks::run(cx, S::POINT, id, move || {
         let work: Contained<Reply<S::Decision>> =
-            contain(None, Box::pin(async move { run.decide(input).await }));
+            contain(watched, None, Box::pin(async move { run.decide(input).await }));
         work
     })
     .await
@@ -112,7 +116,8 @@ fn run<'a, S: Seam>(
 ) -> std::pin::Pin<Box<dyn Future<Output = Answered<S>> + 'a>> {
     if planned.native {
         let run = Arc::clone(&planned.run);
-        Box::pin(contain(Some(planned.deadline), Box::pin(async move { run.decide(input).await })))
+        let watched = cx.watched(planned.id.clone(), Some(S::POINT));
+        Box::pin(contain(watched, Some(planned.deadline), Box::pin(async move { run.decide(input).await })))
     } else {
         Box::pin(run_foreign(cx, planned, input))
     }

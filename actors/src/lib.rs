@@ -10,6 +10,7 @@
 //! It refuses to run where a panic cannot be contained (`panic = "abort"`), to open a live session twice, and to drop a
 //! message silently: a full queue is a typed error that hands the prompt back.
 
+mod admission;
 mod contain;
 mod control;
 mod cx;
@@ -24,9 +25,11 @@ mod registry;
 mod runtime;
 mod session;
 mod turn;
+mod watchdog;
 
 pub use control::{Answer, AnswerError, Ask};
 pub use events::{Event, Events};
 pub use handles::{Session, SubmitError, Turn, TurnCost};
 pub use host::OpenError;
 pub use runtime::{Config, Leftover, LiveCall, Runtime, SessionOptions, StartError};
+pub use watchdog::Stall;

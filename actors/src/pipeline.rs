@@ -4,7 +4,7 @@
 //! starts where its records end; there is no second path.
 
 use crate::{
-    contain::{contain, contain_sync},
+    contain::contain,
     control::{Answer, Ask, Waiting},
     cx::SessionCx,
     judge::{Stop, judge},
@@ -155,7 +155,11 @@ impl<'c> Trip<'c> {
                 continue;
             }
             let started = Instant::now();
-            let (verdict, failure) = match contain_sync(|| guard.run.check(&execution)) {
+            let (verdict, failure) = match self
+                .cx
+                .watched(guard.id.clone(), Some(Point::Guard))
+                .contain_sync(|| guard.run.check(&execution))
+            {
                 Ok(None) => (GuardVerdict::Abstain, None),
                 Ok(Some(reason)) => (GuardVerdict::Deny { reason }, None),
                 Err(failure) => {
@@ -203,7 +207,7 @@ impl<'c> Trip<'c> {
         }
         self.waiting(&requested, &execution);
         let _enqueued = self.cx.ledger.commit(drafts)?;
-        Ok(self.cx.ledger.barrier().await?)
+        Ok(self.cx.barrier().await?)
     }
 
     fn waiting(&self, requested: &InputRequested, execution: &Execution) -> Arc<Waiting> {
@@ -229,20 +233,21 @@ impl<'c> Trip<'c> {
                 self.waiting(&asked, &execution)
             }
         };
-        let (answer, by) = match select(pin!(waiting.answer.wait()), pin!(self.cancel.cancelled())).await {
-            Either::Left((given, _)) => given,
-            Either::Right(_) => {
-                self.cx.control.settled(&request, Err(crate::AnswerError::Settled));
-                return Err(Stop::Cancelled);
-            }
-        };
+        let (answer, by) =
+            match self.cx.pass.away(select(waiting.answer.wait(), Box::pin(self.cancel.cancelled()))).await {
+                Either::Left((given, _)) => given,
+                Either::Right(_) => {
+                    self.cx.control.settled(&request, Err(crate::AnswerError::Settled));
+                    return Err(Stop::Cancelled);
+                }
+            };
         let (resolution, text) = match answer {
             Answer::Allow => (Resolution::Allowed, None),
             Answer::Refuse(text) => (Resolution::Refused, text),
         };
         let resolved = InputResolved { request: request.clone(), resolution, text, by };
         let committed = match self.put(resolved) {
-            Ok(()) => self.cx.ledger.barrier().await.map_err(Stop::from),
+            Ok(()) => self.cx.barrier().await.map_err(Stop::from),
             Err(stop) => Err(stop),
         };
         let told = match &committed {
@@ -258,10 +263,10 @@ impl<'c> Trip<'c> {
         let Some(execution) = self.execution() else { return Ok(()) };
         let tool = self.cx.shared.table.find(&execution.tool.name).map(|(_, tool)| tool.clone());
         self.put(ToolDispatched { attempt })?;
-        self.cx.ledger.barrier().await?;
+        self.cx.barrier().await?;
         let started = Instant::now();
         let outcome = match tool {
-            Some(tool) => self.body(tool, execution, attempt).await,
+            Some(tool) => self.cx.pass.away(self.body(tool, execution, attempt)).await,
             None => Outcome::ended(Ended::UnknownTool),
         };
         self.put(ToolReturned { attempt, outcome: Arc::new(outcome), ms: millis(started.elapsed()) })
@@ -274,6 +279,7 @@ impl<'c> Trip<'c> {
         let tcx = ToolCx::new(stop.clone(), attempt);
         type Ran = Result<Output, ToolError>;
         let work = contain::<Ran>(
+            self.cx.watched(HandlerId::new(Ended::TOOLS, name.clone()), None),
             None,
             Box::pin(async move { Ok::<Ran, BoxError>(tool.call(execution, tcx).await) }),
         );
@@ -369,7 +375,8 @@ impl<'c> Trip<'c> {
                 result.error,
             );
             for observer in observers.iter().filter(|o| o.tools.matches(&name)) {
-                if let Err(failure) = contain_sync(|| observer.run.observe(&seen)) {
+                let watched = self.cx.watched(observer.id.clone(), Some(Point::Result));
+                if let Err(failure) = watched.contain_sync(|| observer.run.observe(&seen)) {
                     tracing::error!(observer = %observer.id, %failure, "an observer failed");
                 }
             }

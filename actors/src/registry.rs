@@ -3,8 +3,9 @@
 
 use crate::{cx::Room, judge::Stop, pipeline};
 use actix::prelude::*;
+use futures::FutureExt;
 use portcullis_runtime::{CallKey, Cancel, SessionId};
-use std::rc::Rc;
+use std::{panic::AssertUnwindSafe, rc::Rc};
 
 /// The actor.
 pub(crate) struct RegistryActor {
@@ -33,7 +34,13 @@ impl actix::Handler<Execute> for RegistryActor {
         let cx = self.room.find(&call.session);
         Box::pin(async move {
             match cx {
-                Some(cx) => pipeline::run(&cx, call.key, call.cancel).await,
+                // A defect of ours ends this call's turn, not the actor that every session here depends on.
+                Some(cx) => {
+                    match AssertUnwindSafe(pipeline::run(&cx, call.key, call.cancel)).catch_unwind().await {
+                        Ok(ran) => ran,
+                        Err(_) => Err(Stop::Failed),
+                    }
+                }
                 None => Err(Stop::Cancelled),
             }
         })

@@ -6,6 +6,7 @@ use crate::{
     pipeline::hex,
     session::Parked,
     turn,
+    watchdog::{STALL, Stall, Watchdog},
 };
 use actix::prelude::*;
 use dashmap::{DashMap, Entry};
@@ -116,6 +117,7 @@ pub(crate) struct Shared {
     pub(crate) config: ConfigInForce,
     header: Arc<RequestHeader>,
     pub(crate) live: DashMap<TokenId, LiveCall>,
+    watchdog: Watchdog,
     sessions: DashMap<SessionId, Settle<Result<Session, OpenError>>>,
 }
 
@@ -176,6 +178,8 @@ impl Runtime {
                 return Err(StartError::Missing(required.clone()));
             }
         }
+        let cores = || thread::available_parallelism().map_or(1, |n| n.get());
+        let arbiters = config.arbiters.unwrap_or_else(cores).max(1);
         let model = config.model.name();
         let in_force = in_force(&rows, model.clone(), config.limits);
         let header = Arc::new(turn::header(model, config.system, &config.table));
@@ -188,10 +192,9 @@ impl Runtime {
             config: in_force,
             header,
             live: DashMap::new(),
+            watchdog: Watchdog::new(arbiters),
             sessions: DashMap::new(),
         });
-        let cores = || thread::available_parallelism().map_or(1, |n| n.get());
-        let arbiters = config.arbiters.unwrap_or_else(cores).max(1);
         let (ready, started) = oneshot::channel();
         let (end, ended) = oneshot::channel();
         let on_thread = shared.clone();
@@ -240,6 +243,11 @@ impl Runtime {
         self.inner.shared.live.iter().map(|entry| entry.value().clone()).collect()
     }
 
+    /// Code that blocked its arbiter's thread for over 100 ms: whose, where and for how long. The last 64.
+    pub fn stalls(&self) -> Vec<Stall> {
+        self.inner.shared.watchdog.stalls()
+    }
+
     /// The live sessions.
     pub fn live_sessions(&self) -> Vec<SessionId> {
         self.inner.shared.sessions.iter().map(|entry| entry.key().clone()).collect()
@@ -268,14 +276,17 @@ impl Runtime {
         Leftover { parked }
     }
 
-    /// A session's arbiter, by its name: the same one each time.
+    /// A session's arbiter, by its name; one that is blocked is avoided.
     fn host_of(&self, id: &SessionId) -> &Addr<Host> {
         let hosts = &self.inner.hosts;
         let hash = id.as_str().bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
         });
         let spread = usize::try_from(hash >> 32).unwrap_or_default();
-        &hosts[spread % hosts.len()]
+        let wished = spread % hosts.len();
+        let free = |n: &usize| !self.inner.shared.watchdog.is_stalled(*n);
+        let chosen = (wished..hosts.len()).chain(0..wished).find(free).unwrap_or(wished);
+        &hosts[chosen]
     }
 }
 
@@ -331,11 +342,22 @@ fn hold_system(arbiters: usize, shared: &Arc<Shared>, ready: oneshot::Sender<Sta
     };
     let hosts = arbiters
         .iter()
-        .map(|arbiter| {
+        .enumerate()
+        .map(|(number, arbiter)| {
             let shared = shared.clone();
-            Host::start_in_arbiter(&arbiter.handle(), move |_| Host::new(shared))
+            let pulse = shared.watchdog.pulse(number);
+            Host::start_in_arbiter(&arbiter.handle(), move |ctx| Host::new(shared, pulse, ctx.address()))
         })
         .collect();
+    let watched = shared.clone();
+    let watch = async move {
+        let mut every = tokio::time::interval(STALL / 2);
+        loop {
+            every.tick().await;
+            watched.watchdog.look();
+        }
+    };
+    runner.runtime().spawn(watch);
     if ready.send(Ok((System::current(), hosts))).is_err() {
         return;
     }

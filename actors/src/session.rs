@@ -2,7 +2,8 @@
 
 use crate::{
     cx::{Room, SessionCx},
-    handles::{SessionInner, Submit, Turn},
+    handles::{SessionInner, Submit, Turn, TurnCost, TurnDone},
+    host::{Host, Restart},
     judge::Stop,
     registry::RegistryActor,
     runtime::Shared,
@@ -18,8 +19,7 @@ pub(crate) struct SessionActor {
     pub(crate) registry: Addr<RegistryActor>,
     pub(crate) room: Rc<Room>,
     pub(crate) handle: Arc<SessionInner>,
-    /// Boxed: actors must be `Unpin`, a receiver is not.
-    pub(crate) door: Option<std::pin::Pin<Box<async_channel::Receiver<Submit>>>>,
+    pub(crate) host: Addr<Host>,
     pub(crate) turn: Option<Addr<TurnActor>>,
 }
 
@@ -27,31 +27,35 @@ impl Actor for SessionActor {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Context<Self>) {
-        if let Some(door) = self.door.take() {
-            ctx.add_stream(door);
-        }
+        ctx.add_stream(self.handle.door.clone());
         // A log that was left with work in it goes on at once.
         self.wake(ctx);
-    }
-
-    fn stopped(&mut self, _: &mut Context<Self>) {
-        leave(&self.room, &self.cx.shared, &self.handle);
     }
 }
 
 impl Drop for SessionActor {
-    /// Also while unwinding: whoever waits is told, and the name is free again.
+    /// Whoever waits is told, and the name is free again. A panic of our own is another matter: the host restarts the
+    /// session from its log under the same handle, and who waits goes on waiting (C-RUN-3).
     fn drop(&mut self) {
+        let restart = || self.host.try_send(Restart { session: self.handle.clone() }).is_ok();
+        if std::thread::panicking() && restart() {
+            return;
+        }
         leave(&self.room, &self.cx.shared, &self.handle);
-        let gone =
-            EndReason::Error { code: "session_gone".into(), message: "the session left memory".into() };
-        self.cx.waiting.borrow_mut().extend(self.handle.control.all_turns());
-        self.cx.finish_turn(0, &gone);
+        give_up(&self.handle, "session_gone", "the session left memory");
     }
 }
 
+/// Tells everyone who waits for a turn that none will come.
+pub(crate) fn give_up(handle: &SessionInner, code: &str, message: &str) {
+    handle.control.join_all();
+    let end = EndReason::Error { code: code.into(), message: message.into() };
+    let done = Arc::new(TurnDone { number: 0, end, cost: TurnCost::default() });
+    handle.control.close_turn(&done, false);
+}
+
 /// Out of the directory and the room; twice does no harm.
-fn leave(room: &Room, shared: &Shared, handle: &Arc<SessionInner>) {
+pub(crate) fn leave(room: &Room, shared: &Shared, handle: &Arc<SessionInner>) {
     handle.ingress.close();
     room.leave(&handle.info.id);
     shared.forget(handle);
@@ -60,7 +64,7 @@ fn leave(room: &Room, shared: &Shared, handle: &Arc<SessionInner>) {
 
 impl StreamHandler<Submit> for SessionActor {
     fn handle(&mut self, submit: Submit, ctx: &mut Context<Self>) {
-        let cell = Settle::new();
+        let cell = submit.kind.opens_turn().then(Settle::new);
         let cx = self.cx.clone();
         let drafts = submit
             .contents
@@ -78,12 +82,14 @@ impl StreamHandler<Submit> for SessionActor {
             return self.poisoned(&error, ctx);
         }
         for seq in first.0..first.0 + count {
-            cx.control.expect_turn(portcullis_runtime::Seq(seq), cell.clone());
+            if let Some(cell) = &cell {
+                cx.control.expect_turn(portcullis_runtime::Seq(seq), cell.clone());
+            }
         }
         self.wake(ctx);
         let acknowledge = async move {
-            let durable = cx.ledger.barrier().await;
-            let _ = submit.reply.send(durable.map(|()| Turn { cell }));
+            let durable = cx.barrier().await;
+            let _ = submit.reply.send(durable.map(|()| cell.map(|cell| Turn { cell })));
         };
         ctx.spawn(acknowledge.into_actor(self));
     }
@@ -135,7 +141,7 @@ impl SessionActor {
     fn poisoned(&mut self, error: &JournalError, ctx: &mut Context<Self>) {
         let turn = self.cx.ledger.read(|s| s.open_turn().unwrap_or_default());
         tracing::error!(session = %self.cx.info.id, %error, "the journal failed; the session leaves memory");
-        self.cx.waiting.borrow_mut().extend(self.handle.control.all_turns());
+        self.handle.control.join_all();
         let end = EndReason::Error { code: error.code().into(), message: error.to_string().into() };
         self.cx.finish_turn(turn, &end);
         self.handle.intake.close();
@@ -166,7 +172,7 @@ impl actix::Handler<TurnOver> for SessionActor {
         match over.end {
             Some(Ok(_)) => {}
             Some(Err(Stop::Journal(error))) => return self.poisoned(&error, ctx),
-            Some(Err(Stop::Cancelled)) | None => {
+            Some(Err(Stop::Cancelled | Stop::Failed)) | None => {
                 // C-RUN-3: a defect in the loop ends its own turn, by the law, with every call answered.
                 let (turn, drafts) = self.cx.ledger.read(|s| {
                     (
@@ -183,7 +189,7 @@ impl actix::Handler<TurnOver> for SessionActor {
                 };
                 let cx = self.cx.clone();
                 let told = async move {
-                    if cx.ledger.barrier().await.is_ok() {
+                    if cx.barrier().await.is_ok() {
                         cx.finish_turn(turn, &end);
                     }
                 };

@@ -1,7 +1,6 @@
 //! TurnActor: one per open turn. Its whole body is the loop over the law: what is owed next, carry it out, commit.
 
 use crate::{
-    contain::contain_sync,
     cx::SessionCx,
     judge::{Stop, judge},
     registry::{Execute, RegistryActor},
@@ -14,8 +13,8 @@ use futures::{
 };
 use portcullis_runtime::{
     AssistantBlock, AssistantMessage, At, Body, CallKey, Cancel, CauseName, Draft, EndReason, Ending, Finish,
-    HeaderChanged, ModelError, ModelEvent, ModelRequest, ModelRequested, Point, PromptSubmit, RequestHeader,
-    SessionStart, Source, Starting, StepStart, Subject, Submitted, ToolHeader, TurnCancelled,
+    HandlerId, HeaderChanged, ModelError, ModelEvent, ModelRequest, ModelRequested, Point, PromptSubmit,
+    RequestHeader, SessionStart, Source, Starting, StepStart, Subject, Submitted, ToolHeader, TurnCancelled,
     TurnContinuation, Usage,
     law::{Next, Passed},
 };
@@ -73,6 +72,7 @@ struct Driver {
 impl Driver {
     /// Plays the turn to its durable end.
     async fn run(self) -> Result<EndReason, Stop> {
+        let _admitted = self.cx.pass.turn().await;
         let mut passed: Option<Passed> = None;
         let mut span = tracing::Span::none();
         loop {
@@ -169,7 +169,7 @@ impl Driver {
         self.cx.join_turn(taken.into_iter());
         let Some(end) = end else { return Ok(None) };
         self.cx.join_turn(end.dropped.iter().copied());
-        self.cx.ledger.barrier().await?;
+        self.cx.barrier().await?;
         self.cx.finish_turn(turn, &end.reason);
         Ok(Some(end.reason))
     }
@@ -224,14 +224,14 @@ impl Driver {
         let (turn, step) = self.cx.ledger.read(|s| (s.open_turn().unwrap_or_default(), s.step_number()));
         let at = At::step(turn, step);
         let _enqueued = self.cx.ledger.commit(vec![Draft::new(at.clone(), ModelRequested { attempt })])?;
-        self.cx.ledger.barrier().await?;
+        self.cx.barrier().await?;
         let (header, messages) = self
             .cx
             .ledger
             .read(|s| (s.header().cloned().unwrap_or_else(|| self.cx.shared.header()), s.transcript()));
         let request = ModelRequest::new(header, messages, attempt, self.cancel.clone());
         let span = tracing::info_span!("step", step, attempt);
-        match self.stream(request).instrument(span).await {
+        match self.cx.pass.away(self.stream(request).instrument(span)).await {
             Ok(Some(message)) => {
                 let _enqueued = self.cx.ledger.commit(vec![Draft::new(at, message)])?;
                 Ok(None)
@@ -247,7 +247,8 @@ impl Driver {
         let panicked = |failure: portcullis_runtime::Failure| ModelError::Fatal {
             message: format!("the model {failure}"),
         };
-        let stream = contain_sync(|| model.respond(request)).map_err(panicked)?;
+        let watched = self.cx.watched(HandlerId::new("model", model.name()), None);
+        let stream = watched.contain_sync(|| model.respond(request)).map_err(panicked)?;
         let mut stream = std::panic::AssertUnwindSafe(stream).catch_unwind();
         let mut message = Draftsman::default();
         let mut events = 0;

@@ -1,2 +1,41 @@
-//! The command.
-fn main() {}
+//! The `portcullis` command: plays a scripted session under a project's own hooks and shows its log.
+//!
+//! It is on the public API only, as any embedder would be. Nothing is decided here: what a turn does is the runtime's, what
+//! a hook may do is the hook's; the command drives, shows and asks.
+
+mod args;
+mod ask;
+mod drive;
+mod log;
+mod paint;
+mod problem;
+mod run;
+mod script;
+mod store;
+mod timeline;
+mod words;
+
+use args::{Args, Mode};
+use clap::Parser;
+use std::{io, process::ExitCode};
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    trace();
+    let runtime = match tokio::runtime::Runtime::new() {
+        Ok(runtime) => runtime,
+        Err(error) => return problem::report(&error.into()),
+    };
+    let done = match args.mode {
+        Mode::Run(args) => runtime.block_on(run::run(args)),
+        Mode::Log(args) => runtime.block_on(log::log(&args)),
+    };
+    done.unwrap_or_else(|problem| problem::report(&problem))
+}
+
+/// Diagnostics go to stderr and are off but for errors: what matters to a user is in the timeline.
+fn trace() {
+    let filter = tracing_subscriber::EnvFilter::try_from_env("PORTCULLIS_LOG")
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("error"));
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).init();
+}

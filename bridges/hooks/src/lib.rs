@@ -43,6 +43,9 @@
 //! nothing, unless it or the host ([`OnFailure`]) says that a failure blocks. A hook that ran into its time limit never
 //! decides; it and all it started are ended.
 //!
+//! `permissions` in the same files count, too: `deny` rules become a guard, which no hook can override, `ask` rules a voice
+//! in the gate.
+//!
 //! # Where it differs from the client
 //!
 //! - Hooks run one after another in configuration order, and the client's run at once: verdicts are the same, the text that
@@ -58,7 +61,7 @@
 //! # What it refuses to do
 //!
 //! - It never fails a start over a file, and never drops anything in one without a report: other events, other handler types,
-//!   `async` handlers and `permissions` are named.
+//!   `async` handlers and permission rules that are not understood are named.
 //! - It never reads a payload back, and never puts a configured text into a shell command.
 //! - It knows no actor and no journal; records ride in its replies.
 

@@ -42,11 +42,6 @@ impl Report {
         self.line = line;
         self
     }
-
-    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Report {
-        self.hint = Some(hint.into());
-        self
-    }
 }
 
 /// `FILE:LINE: warning: MESSAGE (HINT)`

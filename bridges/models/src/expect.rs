@@ -39,7 +39,11 @@ impl Expect {
         if let Some(role) = self.last_role
             && request.messages.last_role() != Some(role)
         {
-            return Err(format!("expected the last message to be of role {}, saw {}", word(role), seen(last)));
+            return Err(format!(
+                "expected the last message to be of role {}, saw {}",
+                word(role),
+                seen(last)
+            ));
         }
         for part in &self.last_contains.0 {
             if !last.is_some_and(|message| occurs(message, part)) {
@@ -57,7 +61,10 @@ impl Expect {
         }
         for part in &self.excludes.0 {
             if let Some(message) = request.messages.rev().find(|message| occurs(message, part)) {
-                return Err(format!("expected no message that contains {part:?}, saw {}", seen(Some(message))));
+                return Err(format!(
+                    "expected no message that contains {part:?}, saw {}",
+                    seen(Some(message))
+                ));
             }
         }
         for part in &self.system_contains.0 {
@@ -105,7 +112,8 @@ fn check_results(expected: &[ExpectResult], request: &ModelRequest) -> Result<()
     }
     for (i, (expected, result)) in expected.iter().zip(results).enumerate() {
         let Message::Result { id, name, error, .. } = result else { continue };
-        let wrong = |what: String| Err(format!("expected result {} {what}, saw {}", i + 1, seen(Some(result))));
+        let wrong =
+            |what: String| Err(format!("expected result {} {what}, saw {}", i + 1, seen(Some(result))));
         if let Some(want) = &expected.id
             && **want != **id
         {
@@ -152,7 +160,9 @@ fn texts(message: &Message) -> Vec<Cow<'_, str>> {
         Message::Assistant { blocks } => blocks
             .iter()
             .flat_map(|block| match block {
-                AssistantBlock::Text { text } | AssistantBlock::Reasoning { text } => vec![Cow::Borrowed(&**text)],
+                AssistantBlock::Text { text } | AssistantBlock::Reasoning { text } => {
+                    vec![Cow::Borrowed(&**text)]
+                }
                 AssistantBlock::Call { name, arguments, .. } => {
                     vec![Cow::Borrowed(&**name), Cow::Borrowed(&**arguments)]
                 }

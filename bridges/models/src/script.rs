@@ -156,7 +156,9 @@ impl TryFrom<FailText> for Fail {
 
     fn try_from(fail: FailText) -> Result<Fail, &'static str> {
         let error = match (fail.kind, fail.message, fail.retry_after_ms) {
-            (FailKind::Busy, None, retry) => ModelError::Busy { retry_after: retry.map(Duration::from_millis) },
+            (FailKind::Busy, None, retry) => {
+                ModelError::Busy { retry_after: retry.map(Duration::from_millis) }
+            }
             (FailKind::Fatal, Some(message), None) => ModelError::Fatal { message },
             (FailKind::Cut, None, None) => ModelError::Cut { events: fail.after },
             (FailKind::Fatal, None, _) => return Err("a `fatal` failure needs a `message`"),
@@ -266,7 +268,9 @@ impl TryFrom<StepText> for Step {
         if let Some(Fault::Fail { after, .. } | Fault::Cut { after }) = &fault
             && *after > events
         {
-            return Err(format!("the answer has {events} events before its finish, so nothing fails after {after}"));
+            return Err(format!(
+                "the answer has {events} events before its finish, so nothing fails after {after}"
+            ));
         }
         if step.repeat == 0 {
             return Err("`repeat` is how many requests the step answers, at least 1".into());

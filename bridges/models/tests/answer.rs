@@ -64,7 +64,9 @@ fn arguments_keep_their_exact_text() {
 
 #[test]
 fn call_ids_differ_from_answer_to_answer() {
-    let model = script(r#"{"turns": [{"repeat": 9, "steps": [{"repeat": 9, "calls": [{"name": "T", "input": {}}]}]}]}"#);
+    let model = script(
+        r#"{"turns": [{"repeat": 9, "steps": [{"repeat": 9, "calls": [{"name": "T", "input": {}}]}]}]}"#,
+    );
     let mut history = vec![user("a")];
     let mut ids = Vec::new();
     for next in [said("x"), user("b"), said("x"), user("c")] {
@@ -104,7 +106,9 @@ fn a_cut_stream_just_ends() {
 
 #[test]
 fn failures_come_after_their_events_and_for_their_attempts() {
-    let model = one(r#"{"text": ["a", "b"], "fail": {"kind": "busy", "retry_after_ms": 1500, "after": 1, "attempts": 2}}"#);
+    let model = one(
+        r#"{"text": ["a", "b"], "fail": {"kind": "busy", "retry_after_ms": 1500, "after": 1, "attempts": 2}}"#,
+    );
     let busy = Err(ModelError::Busy { retry_after: Some(Duration::from_millis(1500)) });
     for attempt in [1, 2] {
         let mut request = request(&[user("go")]);

@@ -5,7 +5,9 @@ use common::*;
 use portcullis_runtime::Message;
 
 fn check(expect: &str, messages: &[Message]) -> Result<(), String> {
-    let model = script(&format!(r#"{{"turns": [{{"steps": [{{"expect": {expect}, "text": "ok", "repeat": 9}}]}}]}}"#));
+    let model = script(&format!(
+        r#"{{"turns": [{{"steps": [{{"expect": {expect}, "text": "ok", "repeat": 9}}]}}]}}"#
+    ));
     match answer(&model, messages).swap_remove(0) {
         Ok(_) => Ok(()),
         Err(error) => Err(error.to_string()),
@@ -50,8 +52,16 @@ fn each_assertion_holds_and_fails_on_its_own() {
             r#"{"system_contains": "reckless"}"#,
             r#"expected the system text to contain "reckless", saw "You are careful.""#,
         ),
-        (r#"{"tools_include": "Bash"}"#, r#"{"tools_include": ["Bash", "Web"]}"#, r#"expected a tool "Web", saw [Bash]"#),
-        (r#"{"tools_exclude": "Web"}"#, r#"{"tools_exclude": "Bash"}"#, r#"expected no tool "Bash", saw [Bash]"#),
+        (
+            r#"{"tools_include": "Bash"}"#,
+            r#"{"tools_include": ["Bash", "Web"]}"#,
+            r#"expected a tool "Web", saw [Bash]"#,
+        ),
+        (
+            r#"{"tools_exclude": "Web"}"#,
+            r#"{"tools_exclude": "Bash"}"#,
+            r#"expected no tool "Bash", saw [Bash]"#,
+        ),
         (
             r#"{"results": [{"error": true, "name": "Bash", "contains": "allowed"}, {"id": "c2", "excludes": "x:"}]}"#,
             r#"{"results": [{}]}"#,
@@ -74,7 +84,11 @@ fn each_assertion_holds_and_fails_on_its_own() {
         ),
     ] {
         assert_eq!(check(holds, &history()), Ok(()), "{holds}");
-        assert_eq!(check(fails, &history()), Err(format!("model script, turn 1, step 1: {message}")), "{fails}");
+        assert_eq!(
+            check(fails, &history()),
+            Err(format!("model script, turn 1, step 1: {message}")),
+            "{fails}"
+        );
     }
 }
 
@@ -86,5 +100,7 @@ fn the_scripts_own_assertions_come_first_on_every_request() {
     );
     assert_eq!(text(&model, &[user("go")]), "a");
     let broken = fatal(&model, &[user("go"), said("a")]);
-    assert!(broken.contains("turn 1, step 2") && broken.contains(r#"role user, saw an answer of the model "a""#));
+    assert!(
+        broken.contains("turn 1, step 2") && broken.contains(r#"role user, saw an answer of the model "a""#)
+    );
 }

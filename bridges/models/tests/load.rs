@@ -55,7 +55,10 @@ fn contradictions_are_refused_at_their_step() {
     ] {
         let message = refused_step(step);
         assert!(message.contains(sentence), "{step}: {message}");
-        assert!(message.contains("line 2, column") && message.contains("$.turns[0].steps[0]"), "{step}: {message}");
+        assert!(
+            message.contains("line 2, column") && message.contains("$.turns[0].steps[0]"),
+            "{step}: {message}"
+        );
     }
     assert!(refused(r#"{"turns": [{"steps": []}]}"#).contains("at least one answer"));
     assert!(refused(r#"{"turns": [{"prompt": "", "steps": [{}]}]}"#).contains("leave it out"));
@@ -83,6 +86,7 @@ fn a_file_is_read_and_named_in_errors() {
 #[test]
 fn the_documented_example_loads() {
     let page = include_str!("../../../docs/scripted-model.md");
-    let example = page.split("```json\n").nth(1).and_then(|rest| rest.split("```").next()).expect("an example");
+    let example =
+        page.split("```json\n").nth(1).and_then(|rest| rest.split("```").next()).expect("an example");
     ScriptedModel::from_json(example).expect("the example of the page is a script");
 }

@@ -64,7 +64,8 @@ fn a_batch_is_one_turn_and_its_newest_prompt_is_tried_first() {
 
 #[test]
 fn a_turn_can_be_good_for_many_prompts() {
-    let model = script(r#"{"turns": [{"repeat": 2, "steps": [{"text": "yes"}]}, {"steps": [{"text": "no"}]}]}"#);
+    let model =
+        script(r#"{"turns": [{"repeat": 2, "steps": [{"text": "yes"}]}, {"steps": [{"text": "no"}]}]}"#);
     let mut history = Vec::new();
     for expected in ["yes", "yes", "no"] {
         history.push(user("?"));

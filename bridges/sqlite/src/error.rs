@@ -1,6 +1,6 @@
 //! Why a journal does not open, and what SQLite's errors mean to an append or a read.
 
-use portcullis_runtime::JournalError;
+use portcullis_runtime::{JournalError, Seq, SessionId};
 use rusqlite::{Error, ErrorCode};
 use std::path::{Path, PathBuf};
 
@@ -125,13 +125,32 @@ impl Trouble {
 impl From<Error> for Trouble {
     /// Before the commit: nothing was written, whatever went wrong.
     fn from(error: Error) -> Trouble {
-        match error.sqlite_error_code() {
-            Some(ErrorCode::DiskFull) => Trouble::Store(JournalError::StorageFull),
-            Some(ErrorCode::ConstraintViolation | ErrorCode::TooBig) => {
-                Trouble::Operation(JournalError::Unavailable(error.to_string()))
-            }
-            _ => Trouble::Store(JournalError::Unavailable(error.to_string())),
+        Trouble::Store(match error.sqlite_error_code() {
+            Some(ErrorCode::DiskFull) => JournalError::StorageFull,
+            _ => JournalError::Unavailable(error.to_string()),
+        })
+    }
+}
+
+impl Trouble {
+    /// An error met in what belongs to one session: damage there is no other session's trouble.
+    pub(crate) fn within(session: &SessionId, at: Seq, error: Error) -> Trouble {
+        match damage(&error) {
+            Some(why) => Trouble::Operation(JournalError::Corrupt { session: session.clone(), at, why }),
+            None => error.into(),
         }
+    }
+}
+
+/// What is wrong with the file, if that is what the error says.
+pub(crate) fn damage(error: &Error) -> Option<String> {
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => Some(error.to_string()),
+        // The head says that the place is free.
+        Some(ErrorCode::ConstraintViolation) => Some(format!("something is there already: {error}")),
+        // Not SQLite's: a value of another type than the schema's, or text that is no text.
+        None => Some(error.to_string()),
+        Some(_) => None,
     }
 }
 
@@ -172,7 +191,11 @@ mod tests {
         assert!(matches!(full, Trouble::Store(JournalError::StorageFull)));
         let io = Trouble::from(sqlite(ffi::SQLITE_IOERR_WRITE));
         assert!(matches!(io, Trouble::Store(JournalError::Unavailable(_))));
-        let unique = Trouble::from(sqlite(ffi::SQLITE_CONSTRAINT_UNIQUE));
-        assert!(matches!(unique, Trouble::Operation(JournalError::Unavailable(_))));
+        for code in [ffi::SQLITE_CORRUPT_INDEX, ffi::SQLITE_CONSTRAINT_UNIQUE] {
+            let within = Trouble::within(&SessionId::new("s").unwrap(), Seq(3), sqlite(code));
+            assert!(matches!(within, Trouble::Operation(JournalError::Corrupt { at: Seq(3), .. })));
+        }
+        let full = Trouble::within(&SessionId::new("s").unwrap(), Seq(3), sqlite(ffi::SQLITE_FULL));
+        assert!(matches!(full, Trouble::Store(JournalError::StorageFull)), "a full disk is everyone's");
     }
 }

@@ -180,7 +180,7 @@ fn place(path: &Path) -> Result<PathBuf, OpenError> {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),
     };
-    fs::create_dir_all(folder).map_err(unavailable)?;
+    create(folder).map_err(unavailable)?;
     match fs::canonicalize(path) {
         Ok(file) => Ok(file),
         Err(e) if e.kind() == io::ErrorKind::NotFound => {
@@ -188,6 +188,21 @@ fn place(path: &Path) -> Result<PathBuf, OpenError> {
         }
         Err(e) => Err(unavailable(e)),
     }
+}
+
+/// Makes the folder durable too: a synced file in a folder that a power cut takes away is lost all the same.
+fn create(folder: &Path) -> io::Result<()> {
+    let missing: Vec<&Path> =
+        folder.ancestors().take_while(|path| !path.as_os_str().is_empty() && !path.exists()).collect();
+    fs::create_dir_all(folder)?;
+    for made in missing {
+        let holder = match made.parent() {
+            Some(holder) if !holder.as_os_str().is_empty() => holder,
+            _ => Path::new("."),
+        };
+        fs::File::open(holder)?.sync_all()?;
+    }
+    Ok(())
 }
 
 impl Journal for SqliteJournal {

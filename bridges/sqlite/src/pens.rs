@@ -2,7 +2,7 @@
 //! and writes every changed row once, on the condition that it still is what was read.
 
 use crate::error::Trouble;
-use portcullis_runtime::{JournalError, SessionId};
+use portcullis_runtime::{JournalError, Seq, SessionId};
 use rusqlite::{Connection, OptionalExtension, params};
 use std::collections::HashMap;
 
@@ -28,7 +28,7 @@ impl Pens {
         &mut self,
         connection: &Connection,
         session: &SessionId,
-    ) -> rusqlite::Result<Option<Pen>> {
+    ) -> Result<Option<Pen>, Trouble> {
         if let Some(pen) = self.known.get(session) {
             return Ok(Some(*pen));
         }
@@ -38,7 +38,8 @@ impl Pens {
                 let owner: Option<[u8; 16]> = row.get(0)?;
                 Ok(Pen { owner: owner.map(u128::from_be_bytes), epoch: row.get(1)?, head: row.get(2)? })
             })
-            .optional()?;
+            .optional()
+            .map_err(|e| Trouble::within(session, Seq(0), e))?;
         if let Some(pen) = row {
             self.known.insert(session.clone(), pen);
         }
@@ -55,42 +56,8 @@ impl Pens {
     pub(crate) fn write(&self, connection: &Connection) -> Result<(), Trouble> {
         for (session, before) in &self.before {
             let Some(after) = self.known.get(session) else { continue };
-            let owner = after.owner.map(u128::to_be_bytes);
-            let written = match before {
-                None => connection
-                    .prepare_cached(
-                        "INSERT INTO sessions (session, owner, epoch, head) VALUES (?1, ?2, ?3, ?4)",
-                    )?
-                    .execute(params![session.as_str(), owner, after.epoch, after.head])?,
-                Some(pen) if pen.owner == after.owner => connection
-                    // Without the owner among the columns set, its index is left alone.
-                    .prepare_cached(
-                        "UPDATE sessions SET epoch = ?2, head = ?3
-                         WHERE session = ?1 AND owner IS ?4 AND epoch = ?5 AND head = ?6",
-                    )?
-                    .execute(params![
-                        session.as_str(),
-                        after.epoch,
-                        after.head,
-                        owner,
-                        pen.epoch,
-                        pen.head
-                    ])?,
-                Some(pen) => connection
-                    .prepare_cached(
-                        "UPDATE sessions SET epoch = ?2, head = ?3, owner = ?4
-                         WHERE session = ?1 AND owner IS ?5 AND epoch = ?6 AND head = ?7",
-                    )?
-                    .execute(params![
-                        session.as_str(),
-                        after.epoch,
-                        after.head,
-                        owner,
-                        pen.owner.map(u128::to_be_bytes),
-                        pen.epoch,
-                        pen.head,
-                    ])?,
-            };
+            let written = change(connection, session, *before, *after)
+                .map_err(|e| Trouble::within(session, Seq(after.head.cast_unsigned()), e))?;
             if written != 1 {
                 let why = format!("session `{session}` was changed by another program");
                 return Err(Trouble::Operation(JournalError::Unavailable(why)));
@@ -112,5 +79,40 @@ impl Pens {
     pub(crate) fn undo(&mut self) {
         self.before.clear();
         self.known.clear();
+    }
+}
+
+fn change(
+    connection: &Connection,
+    session: &SessionId,
+    before: Option<Pen>,
+    after: Pen,
+) -> rusqlite::Result<usize> {
+    let owner = after.owner.map(u128::to_be_bytes);
+    match before {
+        None => connection
+            .prepare_cached("INSERT INTO sessions (session, owner, epoch, head) VALUES (?1, ?2, ?3, ?4)")?
+            .execute(params![session.as_str(), owner, after.epoch, after.head]),
+        Some(pen) if pen.owner == after.owner => connection
+            // Without the owner among the columns set, its index is left alone.
+            .prepare_cached(
+                "UPDATE sessions SET epoch = ?2, head = ?3
+                 WHERE session = ?1 AND owner IS ?4 AND epoch = ?5 AND head = ?6",
+            )?
+            .execute(params![session.as_str(), after.epoch, after.head, owner, pen.epoch, pen.head]),
+        Some(pen) => connection
+            .prepare_cached(
+                "UPDATE sessions SET epoch = ?2, head = ?3, owner = ?4
+                 WHERE session = ?1 AND owner IS ?5 AND epoch = ?6 AND head = ?7",
+            )?
+            .execute(params![
+                session.as_str(),
+                after.epoch,
+                after.head,
+                owner,
+                pen.owner.map(u128::to_be_bytes),
+                pen.epoch,
+                pen.head,
+            ]),
     }
 }

@@ -112,8 +112,15 @@ pub(crate) struct Load {
     pub(crate) operations: Vec<Operation>,
     records: usize,
     bytes: usize,
-    expected: usize,
-    until: Instant,
+    /// Open for more; `None` when complete.
+    open: Option<(usize, Instant)>,
+}
+
+impl Load {
+    /// One operation and no more.
+    pub(crate) fn alone(operation: Operation) -> Load {
+        Load { operations: vec![operation], records: 0, bytes: 0, open: None }
+    }
 }
 
 impl State {
@@ -203,8 +210,7 @@ impl Queue {
             operations: Vec::new(),
             records: 0,
             bytes: 0,
-            expected: gather.expected,
-            until: Instant::now() + gather.patience,
+            open: Some((gather.expected, Instant::now() + gather.patience)),
         };
         state.fill(&mut load);
         Some(load)
@@ -212,13 +218,14 @@ impl Queue {
 
     /// For the writer: more for its batch, at once or in a moment. False when the batch is complete.
     pub(crate) fn more(&self, load: &mut Load) -> bool {
+        let Some((expected, until)) = load.open else { return false };
         let mut state = self.lock();
         loop {
             if state.fill(load) {
                 return true;
             }
-            let missing = load.expected.saturating_sub(load.operations.len());
-            let left = load.until.saturating_duration_since(Instant::now());
+            let missing = expected.saturating_sub(load.operations.len());
+            let left = until.saturating_duration_since(Instant::now());
             // What waits and was not taken does not fit.
             if missing == 0 || left.is_zero() || state.closed || !state.operations.is_empty() {
                 return false;

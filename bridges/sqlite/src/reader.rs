@@ -1,8 +1,8 @@
 //! The thread that reads. Each answer is one snapshot of what is durable, verified on the way out.
 
-use crate::{OpenError, queue::Reply};
+use crate::{OpenError, error::damage, queue::Reply};
 use portcullis_runtime::{JournalError, Record, RequestId, Seq, SessionId, decode, journal::SessionHead};
-use rusqlite::{Connection, ErrorCode, OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension, params};
 use std::{
     path::Path,
     sync::{Arc, mpsc},
@@ -71,11 +71,9 @@ fn read(
     limit: usize,
 ) -> Result<Vec<Arc<Record>>, JournalError> {
     let corrupt = |at: u64, why: String| JournalError::Corrupt { session: session.clone(), at: Seq(at), why };
-    let failed = |at: u64, e: rusqlite::Error| match e.sqlite_error_code() {
-        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => corrupt(at, e.to_string()),
-        // A value of another type than the schema's, or text that is no text.
-        None => corrupt(at, e.to_string()),
-        Some(_) => JournalError::Unavailable(e.to_string()),
+    let failed = |at: u64, e: rusqlite::Error| match damage(&e) {
+        Some(why) => corrupt(at, why),
+        None => JournalError::Unavailable(e.to_string()),
     };
     // A snapshot: the head and the records are of one moment.
     let snapshot = connection.transaction().map_err(|e| failed(from.0, e))?;

@@ -86,20 +86,25 @@ CREATE TABLE blobs (
 /// Opens the one connection that writes and checkpoints, and creates the tables in a new file. `quota` is in bytes.
 /// The caller holds the lock.
 pub(crate) fn writer(file: &Path, quota: Option<u64>) -> Result<Connection, OpenError> {
-    library()?;
+    library(rusqlite::version_number())?;
     if begun(file)? {
         // First through a connection that cannot write: closing a writing one folds the write-ahead log into the file,
         // and a damaged journal is to stay as it was found.
         found(file, &connect(file, OpenFlags::SQLITE_OPEN_READ_ONLY)?)?;
     }
     let mut connection = connect(file, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE)?;
-    set_up(&mut connection, quota).map_err(|e| OpenError::of(file, &e))?;
-    Ok(connection)
+    match set_up(&mut connection, quota).map_err(|e| OpenError::of(file, &e))?.as_str() {
+        "wal" => Ok(connection),
+        mode => {
+            let why = format!("its file system gives no write-ahead log, only `{mode}`");
+            Err(OpenError::Unavailable { file: file.into(), why })
+        }
+    }
 }
 
 /// Opens a connection that only reads, of a file that exists.
 pub(crate) fn reader(file: &Path) -> Result<Connection, OpenError> {
-    library()?;
+    library(rusqlite::version_number())?;
     let missing = || OpenError::Missing { file: file.into() };
     if !begun(file)? {
         return Err(missing());
@@ -111,9 +116,9 @@ pub(crate) fn reader(file: &Path) -> Result<Connection, OpenError> {
     }
 }
 
-fn library() -> Result<(), OpenError> {
+fn library(linked: i32) -> Result<(), OpenError> {
     let (number, needed) = OLDEST_LIBRARY;
-    if rusqlite::version_number() < number {
+    if linked < number {
         return Err(OpenError::LibraryTooOld { found: rusqlite::version(), needed });
     }
     Ok(())
@@ -179,9 +184,13 @@ fn marks(connection: &Connection) -> rusqlite::Result<(i32, u32)> {
     Ok((application, schema))
 }
 
-fn set_up(connection: &mut Connection, quota: Option<u64>) -> rusqlite::Result<()> {
+/// Answers with the journal mode: when it is not `wal`, nothing else was done.
+fn set_up(connection: &mut Connection, quota: Option<u64>) -> rusqlite::Result<String> {
     // FULL syncs the log at each commit: less than that has lost acknowledged records in power-cut trials.
-    connection.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))?;
+    let mode: String = connection.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0))?;
+    if mode != "wal" {
+        return Ok(mode);
+    }
     connection.pragma_update(None, "synchronous", "FULL")?;
     connection.pragma_update_and_check(None, "journal_size_limit", LOG_BYTES, |_| Ok(()))?;
     if let Some(quota) = quota {
@@ -198,5 +207,28 @@ fn set_up(connection: &mut Connection, quota: Option<u64>) -> rusqlite::Result<(
     }
     // We hold the lock, so whoever owned a session is gone.
     transaction.execute("UPDATE sessions SET owner = NULL WHERE owner IS NOT NULL", [])?;
-    transaction.commit()
+    transaction.commit()?;
+    Ok(mode)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // C-DUR-5: an acknowledged commit is on disk only with these two
+    #[test]
+    fn the_writer_syncs_its_log_at_every_commit() {
+        let folder = tempfile::tempdir().unwrap();
+        let writer = writer(&folder.path().join("journal.db"), None).unwrap();
+        let synchronous: i64 = writer.query_row("PRAGMA synchronous", [], |row| row.get(0)).unwrap();
+        assert_eq!(synchronous, 2, "FULL");
+        let mode: String = writer.query_row("PRAGMA journal_mode", [], |row| row.get(0)).unwrap();
+        assert_eq!(mode, "wal");
+    }
+
+    #[test]
+    fn an_unsound_library_is_refused() {
+        assert!(matches!(library(3_051_002), Err(OpenError::LibraryTooOld { needed: "3.51.3", .. })));
+        assert_eq!(library(3_051_003), Ok(()));
+    }
 }

@@ -5,13 +5,12 @@ use crate::{
     OpenError,
     error::{Trouble, uncommitted},
     pens::{Pen, Pens},
-    queue::{Append, Gather, Operation, Queue},
+    queue::{Append, Gather, Load, Operation, Queue},
 };
 use portcullis_runtime::{Body, Claim, Commits, JournalError, Ownership, RequestId, Seq, SessionId, encode};
 use rusqlite::{Connection, Transaction, TransactionBehavior, params};
 use std::{
     path::Path,
-    slice,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -49,8 +48,8 @@ impl Handle {
             .spawn(move || {
                 let served = Served(&served);
                 let mut gather = Gather::default();
-                while let Some(operations) = served.0.next(gather) {
-                    gather = writer.batch(operations, served.0);
+                while let Some(load) = served.0.next(gather) {
+                    gather = writer.batch(load, served.0);
                 }
                 writer.close();
             })
@@ -92,16 +91,17 @@ enum Answer {
 }
 
 impl Writer {
-    fn batch(&mut self, operations: Vec<Operation>, queue: &Queue) -> Gather {
+    fn batch(&mut self, mut load: Load, queue: &Queue) -> Gather {
         let begun = Instant::now();
-        let outcome = self.transact(&operations);
-        let patience = PATIENCE.min(begun.elapsed() / 4);
+        let outcome = self.transact(&mut load, queue);
+        let operations = load.operations;
         // Before anyone is answered: those who wait now and those who are to be answered are all who were at work.
-        let gather = Gather { expected: queue.len() + operations.len(), patience };
+        let gather =
+            Gather { expected: queue.len() + operations.len(), patience: Duration::ZERO };
         match outcome {
             Ok(answers) => operations.into_iter().zip(answers).for_each(|(op, answer)| settle(op, answer)),
             // One of them is to blame: alone, each succeeds or fails for itself.
-            Err(Trouble::Operation(_)) => operations.into_iter().for_each(|op| self.alone(op)),
+            Err(Trouble::Operation(_)) => operations.into_iter().for_each(|op| self.alone(op, queue)),
             Err(Trouble::Store(error)) => {
                 operations.into_iter().for_each(|op| settle(op, Answer::Refused(error.clone())));
             }
@@ -109,16 +109,18 @@ impl Writer {
         gather
     }
 
-    fn alone(&mut self, operation: Operation) {
-        let answer = match self.transact(slice::from_ref(&operation)) {
-            Ok(answers) => answers.into_iter().next().unwrap_or(Answer::Done),
+    fn alone(&mut self, operation: Operation, queue: &Queue) {
+        let mut load = Load::alone(operation);
+        let answer = match self.transact(&mut load, queue) {
+            Ok(mut answers) => answers.pop().unwrap_or(Answer::Done),
             Err(trouble) => Answer::Refused(trouble.error()),
         };
-        settle(operation, answer);
+        load.operations.into_iter().zip([answer]).for_each(|(op, answer)| settle(op, answer));
     }
 
-    fn transact(&mut self, operations: &[Operation]) -> Result<Vec<Answer>, Trouble> {
-        let attempt = self.attempt(operations);
+    /// An answer for each operation of the load, which may grow meanwhile.
+    fn transact(&mut self, load: &mut Load, queue: &Queue) -> Result<Vec<Answer>, Trouble> {
+        let attempt = self.attempt(load, queue);
         match &attempt {
             Ok(_) => self.pens.keep(),
             Err(_) => self.pens.undo(),
@@ -127,12 +129,19 @@ impl Writer {
     }
 
     /// One transaction; rolled back when dropped on an error.
-    fn attempt(&mut self, operations: &[Operation]) -> Result<Vec<Answer>, Trouble> {
+    fn attempt(&mut self, load: &mut Load, queue: &Queue) -> Result<Vec<Answer>, Trouble> {
         let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let mut step =
             Step { transaction: &transaction, pens: &mut self.pens, refused: Vec::new(), records: 0 };
-        let answers =
-            operations.iter().map(|operation| step.apply(operation)).collect::<Result<Vec<_>, Trouble>>()?;
+        let mut answers = Vec::new();
+        loop {
+            for operation in &load.operations[answers.len()..] {
+                answers.push(step.apply(operation)?);
+            }
+            if !queue.more(load) {
+                break;
+            }
+        }
         let records = step.records;
         self.pens.write(&transaction)?;
         transaction.commit().map_err(|e| Trouble::Store(uncommitted(&e)))?;
@@ -222,7 +231,7 @@ impl Step<'_> {
             return Ok(Answer::Refused(JournalError::HeadMismatch { head: Seq(pen.head.cast_unsigned()) }));
         }
         self.insert(append)?;
-        self.wait(append)?;
+        self.wait(append).map_err(|e| Trouble::within(&append.session, append.from, e))?;
         let written = append.batch.records.len() as u64;
         self.records += written;
         self.pens.set(&append.session, Pen { head: pen.head + written.cast_signed(), ..pen });
@@ -253,13 +262,13 @@ impl Step<'_> {
                     Some(rusqlite::ErrorCode::TooBig) => {
                         Trouble::Operation(JournalError::TooLarge { bytes: text.len() })
                     }
-                    _ => e.into(),
+                    _ => Trouble::within(&append.session, record.seq, e),
                 })?;
         }
         Ok(())
     }
 
-    fn wait(&self, append: &Append) -> Result<(), Trouble> {
+    fn wait(&self, append: &Append) -> rusqlite::Result<()> {
         let session = append.session.as_str();
         for request in &append.batch.opens {
             self.transaction

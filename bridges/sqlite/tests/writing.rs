@@ -120,7 +120,7 @@ async fn a_broken_session_does_not_break_its_batch() {
     for (n, ticket) in tickets.into_iter().enumerate() {
         let settled = ticket.wait().await;
         match n {
-            2 => assert!(matches!(settled, Err(JournalError::Unavailable(_))), "{settled:?}"),
+            2 => assert!(matches!(settled, Err(JournalError::Corrupt { at: Seq(0), .. })), "{settled:?}"),
             4 => assert_eq!(settled, Err(JournalError::Fenced { epoch: 9 })),
             _ => assert_eq!(settled, Ok(Seq(2)), "s-{n}"),
         }
@@ -143,4 +143,30 @@ async fn dropping_the_journal_writes_what_waits() {
     assert!(last.is_some_and(|ticket| ticket.is_durable()));
     let journal = SqliteJournal::open(&file).unwrap();
     assert_eq!(length(&journal, "s").await, 500);
+}
+
+// The first failure sticks also when what follows it in the same transaction would do.
+#[tokio::test]
+async fn a_failure_sticks_within_a_batch() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("journal.db");
+    let journal = SqliteJournal::open(&file).unwrap();
+    let (mut other, mut own) = (claimed(&journal, "other").await, claimed(&journal, "s").await);
+    let hold = Connection::open(&file).unwrap();
+    hold.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let other = journal.append(&mut other, prompts(Seq(0), 1)).unwrap();
+    let good = journal.append(&mut own, prompts(Seq(0), 1)).unwrap();
+    own.head = Seq(5);
+    let bad = journal.append(&mut own, prompts(Seq(5), 1)).unwrap();
+    own.head = Seq(1);
+    let late = journal.append(&mut own, prompts(Seq(1), 1)).unwrap();
+    let later = journal.append(&mut own, prompts(Seq(2), 7)).unwrap();
+    hold.execute_batch("COMMIT").unwrap();
+
+    assert_eq!(other.wait().await, Ok(Seq(1)));
+    assert_eq!(good.wait().await, Ok(Seq(1)), "what came before the failure is durable");
+    for ticket in [bad, late, later] {
+        assert_eq!(ticket.wait().await, Err(JournalError::HeadMismatch { head: Seq(1) }));
+    }
+    assert_eq!(length(&journal, "s").await, 1);
 }

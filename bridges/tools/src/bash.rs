@@ -76,7 +76,9 @@ impl Bash {
         let cancel = cx.cancel.clone();
         match run(spawn, async move {
             let _cause = cancel.cancelled().await;
-        }).await {
+        })
+        .await
+        {
             Ok(finished) => report(&finished, limit),
             Err(SpawnError::Cancelled) => {
                 Err(ToolError::new("The command was cancelled before it started; nothing ran."))
@@ -116,10 +118,10 @@ impl Tool for Bash {
 fn report(finished: &Finished, limit: Duration) -> Result<Output, ToolError> {
     let (out, err) = (finished.stdout.text(), finished.stderr.text());
     let errors = err.chars().count().min(SHOWN_ERRORS.max(SHOWN.saturating_sub(out.chars().count())));
-    let (stdout, out_cut) = clip(&out, SHOWN - errors.min(SHOWN));
-    let (stderr, err_cut) = clip(&err, errors);
+    let (stdout, out_cut) = reply::clip(&out, SHOWN - errors.min(SHOWN));
+    let (stderr, err_cut) = reply::clip(&err, errors);
     let cut = out_cut as u64 + err_cut as u64 + finished.stdout.dropped() + finished.stderr.dropped();
-    // Whole output loses its last line breaks, which say nothing; cut output ends where it was cut.
+    // As in the client: the last line breaks say nothing.
     let (stdout, stderr) = (stdout.trim_end_matches('\n'), stderr.trim_end_matches('\n'));
 
     let headline = match (finished.ending, finished.status) {
@@ -154,12 +156,4 @@ fn report(finished: &Finished, limit: Duration) -> Result<Output, ToolError> {
     };
     let output = reply::output(parts.join("\n"), &value);
     if failed { Err(ToolError(output)) } else { Ok(output) }
-}
-
-/// The first `chars` characters, and how many bytes come after them.
-fn clip(text: &str, chars: usize) -> (&str, usize) {
-    match text.char_indices().nth(chars) {
-        Some((end, _)) => (&text[..end], text.len() - end),
-        None => (text, 0),
-    }
 }

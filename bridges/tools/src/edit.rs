@@ -24,7 +24,7 @@ const SCHEMA: &str = r#"{"type":"object","properties":{
 /// `{filePath, oldString, newString, originalFile, structuredPatch, userModified, replaceAll}`.
 ///
 /// The file is written as [`Write`](crate::Write) does. Files that are not UTF-8 are refused, because what cannot be read cannot be
-/// kept. Unlike in the client, `old_string` may not be empty: Write makes new files.
+/// kept. What somebody else writes between our reading and our writing is lost. Unlike in the client, `old_string` may not be empty: Write makes new files.
 #[derive(Debug, Clone)]
 pub struct Edit {
     workspace: Workspace,

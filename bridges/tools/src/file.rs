@@ -8,7 +8,6 @@ use std::{
     io::{Read, Write},
     os::fd::{AsFd, OwnedFd},
     path::Path,
-    sync::atomic::{AtomicU64, Ordering},
 };
 
 /// Directories are only gone through, so search permission is enough where the system can tell the two apart.
@@ -20,6 +19,15 @@ const DIRECTORY: OFlags = OFlags::DIRECTORY.union(OFlags::CLOEXEC);
 /// A folder by descriptor: it stays this folder when its name is given to something else.
 pub(crate) fn open_root(path: &Path) -> std::io::Result<OwnedFd> {
     Ok(rustix::fs::open(path, DIRECTORY, Mode::empty())?)
+}
+
+/// A folder beneath the root, entered step by step.
+pub(crate) fn open_folder(root: &OwnedFd, path: &Path) -> rustix::io::Result<OwnedFd> {
+    let mut at = rustix::fs::openat(root, ".", DIRECTORY, Mode::empty())?;
+    for folder in path {
+        at = rustix::fs::openat(&at, folder, DIRECTORY | OFlags::NOFOLLOW, Mode::empty())?;
+    }
+    Ok(at)
 }
 
 /// The folder a target is in, and its name there. Missing folders are made if asked for.
@@ -136,6 +144,9 @@ fn fill(draft: &Draft<'_>, bytes: &[u8], mode: Option<Mode>) -> std::io::Result<
     draft.file.sync_all()
 }
 
+/// How many names are tried in one folder before giving up.
+const DRAFTS: u32 = 1000;
+
 /// A file under a passing name; removed unless it is given its real one.
 struct Draft<'a> {
     folder: &'a OwnedFd,
@@ -146,20 +157,19 @@ struct Draft<'a> {
 
 impl<'a> Draft<'a> {
     fn create(folder: &'a OwnedFd) -> std::io::Result<Draft<'a>> {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
         // 0o666 is narrowed by the process's umask, as for any new file.
         let mode = Mode::from_raw_mode(0o666);
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        loop {
-            let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        for number in 0..DRAFTS {
             let name = format!(".portcullis-{}-{number}.tmp", std::process::id());
             match rustix::fs::openat(folder.as_fd(), &name, flags, mode) {
                 Ok(fd) => return Ok(Draft { folder, name, file: File::from(fd), renamed: false }),
-                // Left by a process that was killed and had our number.
+                // Another write to this folder, or left by a process that was killed and had our number.
                 Err(rustix::io::Errno::EXIST) => {}
                 Err(error) => return Err(error.into()),
             }
         }
+        Err(rustix::io::Errno::EXIST.into())
     }
 
     fn rename(mut self, name: &OsStr) -> std::io::Result<()> {
@@ -175,5 +185,39 @@ impl Drop for Draft<'_> {
             // Nobody is left to tell; the name says whose it was.
             let _ = rustix::fs::unlinkat(self.folder, &self.name, AtFlags::empty());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{fs, os::unix::fs::symlink};
+
+    /// What a path looks like when somebody puts a link there after it was resolved.
+    fn changed(path: &str) -> Target {
+        Target { named: path.into(), path: path.into(), cwd: "/".into() }
+    }
+
+    #[test]
+    fn a_link_that_appears_after_the_path_was_resolved_is_not_followed() {
+        let outer = tempfile::tempdir().expect("a folder");
+        let path = outer.path().join("root");
+        fs::create_dir(&path).expect("a root");
+        fs::write(outer.path().join("secret"), "secret").expect("a secret");
+        symlink("..", path.join("folder")).expect("a link");
+        symlink("../secret", path.join("file")).expect("a link");
+        let root = open_root(&path).expect("a root");
+        for target in [changed("folder/secret"), changed("file")] {
+            assert!(read(&root, &target, 100).is_err());
+            assert!(write(&root, &target, b"x", 100).is_err());
+        }
+        assert!(write(&root, &changed("folder/new"), b"x", 100).is_err());
+        assert!(write(&root, &changed("folder/a/b"), b"x", 100).is_err());
+        assert!(open_folder(&root, Path::new("folder")).is_err());
+        assert_eq!(fs::read_to_string(outer.path().join("secret")).expect("there"), "secret");
+        assert_eq!(fs::read_dir(outer.path()).expect("a folder").count(), 2);
+        // The same calls work where no link is in the way.
+        assert!(write(&root, &changed("a/b"), b"x", 100).is_ok());
+        assert_eq!(read(&root, &changed("a/b"), 100).expect("there"), b"x");
     }
 }

@@ -1,4 +1,4 @@
-//! Tools over a workspace: Bash, Read, Write and Edit, with the names, arguments and structured results of Claude Code,
+//! Tools over a workspace: Bash, Read, Write, Edit, Glob and Grep, with the names, arguments and structured results of Claude Code,
 //! so that hooks written for that client find what they look for. The texts for the model are our own.
 //!
 //! A [`Workspace`] is a directory. The file tools work beneath it and nowhere else; each tool is a
@@ -10,7 +10,7 @@
 //! let dir = std::env::temp_dir();
 //! let workspace = Workspace::new(&dir)?;
 //! let names: Vec<_> = workspace.tools().iter().map(|tool| tool.spec().name).collect();
-//! assert_eq!(names.iter().map(|name| &**name).collect::<Vec<_>>(), ["Bash", "Read", "Write", "Edit"]);
+//! assert_eq!(names.iter().map(|name| &**name).collect::<Vec<_>>(), ["Bash", "Read", "Write", "Edit", "Glob", "Grep"]);
 //! # Ok::<(), portcullis_tools::WorkspaceError>(())
 //! ```
 //!
@@ -20,6 +20,8 @@
 //! | [`Read`] | yes | yes | files of 16 MiB; 2,000 lines by default; 256 KiB shown |
 //! | [`Write`] | yes | no | content of 2 MiB |
 //! | [`Edit`] | no | no | files of 2 MiB, UTF-8 |
+//! | [`Glob`] | yes | yes | 100 files named, 200,000 looked at |
+//! | [`Grep`] | yes | yes | as Glob; files of 16 MiB; 30,000 characters shown |
 //!
 //! Write is declared idempotent because writing the same content again leaves the same file; a second run reports an update
 //! where the first would have reported a new file. Edit is not: run again it finds its text gone, or finds it once more.
@@ -40,15 +42,21 @@
 mod bash;
 mod edit;
 mod file;
+mod glob;
+mod grep;
+mod matches;
 mod patch;
 mod path;
 mod read;
 mod reply;
+mod walk;
 mod workspace;
 mod write;
 
 pub use bash::Bash;
 pub use edit::Edit;
+pub use glob::Glob;
+pub use grep::Grep;
 pub use path::PathError;
 pub use read::Read;
 pub use workspace::{Workspace, WorkspaceError};

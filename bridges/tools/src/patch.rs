@@ -6,6 +6,9 @@ use similar::{ChangeTag, DiffTag, TextDiff};
 /// Lines of both sides together up to which a patch is made: the search is quadratic at worst.
 const MAX_LINES: usize = 10_000;
 
+/// Bytes of both sides together up to which a patch is made: it holds them once more.
+const MAX_BYTES: usize = 1 << 20;
+
 /// Unchanged lines shown around a change.
 const AROUND: usize = 3;
 
@@ -21,9 +24,9 @@ pub(crate) struct Hunk {
     lines: Vec<String>,
 }
 
-/// The hunks between two texts; none if they are equal, or together longer than 10,000 lines.
+/// The hunks between two texts; none if they are equal, or together longer than 10,000 lines or 1 MiB.
 pub(crate) fn hunks(old: &str, new: &str) -> Vec<Hunk> {
-    if old.lines().count() + new.lines().count() > MAX_LINES {
+    if old.len() + new.len() > MAX_BYTES || old.lines().count() + new.lines().count() > MAX_LINES {
         return Vec::new();
     }
     let diff = TextDiff::from_lines(old, new);
@@ -88,7 +91,8 @@ mod tests {
     }
 
     #[test]
-    fn too_many_lines_give_no_patch() {
+    fn too_much_gives_no_patch() {
+        assert_eq!(json(&"a".repeat(1 << 20), "b"), "[]");
         assert_eq!(json(&"a\n".repeat(6000), &"b\n".repeat(6000)), "[]");
     }
 }

@@ -152,11 +152,8 @@ fn numbered(lines: &[&str], start: usize, readable: usize, lossy: bool) -> Strin
         number += 1;
     }
     if number <= readable {
-        let _ = writeln!(
-            out,
-            "\n[Lines {start} to {} of {readable}. Go on with offset {number}.]",
-            number - 1
-        );
+        let _ =
+            writeln!(out, "\n[Lines {start} to {} of {readable}. Go on with offset {number}.]", number - 1);
     }
     if lossy {
         out.push_str("\n[Some bytes are not UTF-8 and are shown as \u{fffd}.]\n");

@@ -24,6 +24,15 @@ pub(crate) fn output(text: impl Into<String>, value: &impl Serialize) -> Output 
 pub(crate) fn spec(name: &str, about: &str, schema: &str) -> Result<ToolSpec, SpecError> {
     // Text and not a derived schema: hooks of the client's dialect get arguments in the order of `properties`.
     let schema = Frozen::parse(schema)
+        .and_then(|schema| Frozen::parse(schema.compact()))
         .map_err(|why| SpecError::Schema { tool: name.to_owned(), why: why.to_string() })?;
     ToolSpec::new(name, about, schema)
+}
+
+/// The first `chars` characters, and how many bytes come after them.
+pub(crate) fn clip(text: &str, chars: usize) -> (&str, usize) {
+    match text.char_indices().nth(chars) {
+        Some((end, _)) => (&text[..end], text.len() - end),
+        None => (text, 0),
+    }
 }

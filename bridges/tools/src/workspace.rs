@@ -1,7 +1,7 @@
 //! The directory that the tools work in.
 
 use crate::path::{self, PathError, Target};
-use crate::{Bash, Edit, Read, Write, file};
+use crate::{Bash, Edit, Glob, Grep, Read, Write, file};
 use portcullis_runtime::{Execution, SpecError, Tool, ToolError, ToolSpec};
 use std::{
     fs, io,
@@ -33,6 +33,8 @@ pub(crate) struct Specs {
     pub(crate) read: ToolSpec,
     pub(crate) write: ToolSpec,
     pub(crate) edit: ToolSpec,
+    pub(crate) glob: ToolSpec,
+    pub(crate) grep: ToolSpec,
 }
 
 /// Why a directory cannot be a workspace.
@@ -74,6 +76,8 @@ impl Workspace {
             read: Read::describe()?,
             write: Write::describe()?,
             edit: Edit::describe()?,
+            glob: Glob::describe()?,
+            grep: Grep::describe()?,
         };
         let open = || {
             let alias = std::path::absolute(given)?;
@@ -81,7 +85,8 @@ impl Workspace {
             let fd = file::open_root(&root)?;
             Ok((root, alias, fd))
         };
-        let (root, alias, fd) = open().map_err(|source| WorkspaceError::Root { path: given.into(), source })?;
+        let (root, alias, fd) =
+            open().map_err(|source| WorkspaceError::Root { path: given.into(), source })?;
         Ok(Workspace(Arc::new(Inner { root, alias, fd, specs })))
     }
 
@@ -97,6 +102,8 @@ impl Workspace {
             Arc::new(Read::new(self.clone())),
             Arc::new(Write::new(self.clone())),
             Arc::new(Edit::new(self.clone())),
+            Arc::new(Glob::new(self.clone())),
+            Arc::new(Grep::new(self.clone())),
         ]
     }
 

@@ -21,8 +21,8 @@ const SCHEMA: &str = r#"{"type":"object","properties":{
 /// Writes a file of at most 2 MiB, as a whole or not at all.
 ///
 /// Arguments: `file_path`, `content`. The structured result is the client's `{type: "create" | "update", filePath, content,
-/// structuredPatch, originalFile, userModified}`; `originalFile` is null for a new file and for one of more than 2 MiB, and the
-/// patch is empty then.
+/// structuredPatch, originalFile, userModified}`; `originalFile` is null for a new file and for one of more than 2 MiB. The
+/// patch is empty then, and where old and new together have more than 1 MiB or 10,000 lines.
 ///
 /// The content goes to a new file in the same folder, which is synced and takes the old one's name and mode bits; owner,
 /// extended attributes and further hard links are not carried over. A write-protected file is not replaced. A symbolic link inside

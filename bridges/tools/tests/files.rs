@@ -8,8 +8,9 @@ use std::os::unix::fs::PermissionsExt;
 fn what_is_written_is_read_back() {
     let desk = desk();
     let content = "fn main() {\n\t\"é😀\"\n}\n";
-    let written = desk.done("Write", &format!(r#"{{"file_path":"a/b/new.rs","content":{}}}"#, quoted(content)));
-    assert_eq!(written.0, "Created a/b/new.rs (3 lines, 25 bytes).");
+    let written =
+        desk.done("Write", &format!(r#"{{"file_path":"a/b/new.rs","content":{}}}"#, quoted(content)));
+    assert_eq!(written.0, "Created a/b/new.rs (3 lines, 24 bytes).");
     assert_eq!(
         written.1,
         format!(
@@ -47,6 +48,21 @@ fn an_update_keeps_the_mode_and_tells_the_change() {
 }
 
 #[test]
+fn a_write_takes_the_name_and_leaves_the_old_file_whole() {
+    let desk = desk();
+    desk.put("file", "old");
+    std::fs::hard_link(desk.path("file"), desk.path("other")).expect("a second name");
+    // As if another write, or a process with our number that was killed, had the first passing name.
+    let taken = format!(".portcullis-{}-0.tmp", std::process::id());
+    desk.put(&taken, "theirs");
+    desk.done("Write", r#"{"file_path":"file","content":"new"}"#);
+    assert_eq!(
+        (desk.get("file"), desk.get("other"), desk.get(&taken)),
+        ("new".into(), "old".into(), "theirs".into())
+    );
+}
+
+#[test]
 fn a_failed_write_changes_nothing() {
     let desk = desk();
     desk.put("file", "old");
@@ -66,7 +82,10 @@ fn read_shows_a_part_and_says_how_to_go_on() {
     desk.put("long", (1..=5000).map(|n| format!("line {n}\n")).collect::<String>());
     let (text, value) = desk.done("Read", r#"{"file_path":"long","offset":3,"limit":2}"#);
     assert_eq!(text, "     3\tline 3\n     4\tline 4\n\n[Lines 3 to 4 of 5000. Go on with offset 5.]");
-    assert!(value.contains(r#""content":"line 3\nline 4","numLines":2,"startLine":3,"totalLines":5001"#), "{value}");
+    assert!(
+        value.contains(r#""content":"line 3\nline 4","numLines":2,"startLine":3,"totalLines":5001"#),
+        "{value}"
+    );
     let (text, _) = desk.done("Read", r#"{"file_path":"long"}"#);
     assert!(text.ends_with("  2000\tline 2000\n\n[Lines 1 to 2000 of 5000. Go on with offset 2001.]"));
     let (text, _) = desk.done("Read", r#"{"file_path":"long","offset":5000}"#);
@@ -104,7 +123,10 @@ fn odd_files_are_read_or_refused_in_words() {
     assert!(value.contains(r#""content":"","numLines":1,"startLine":1,"totalLines":1"#), "{value}");
     desk.put("latin1", b"caf\xe9\r\nend");
     let (text, value) = desk.done("Read", r#"{"file_path":"latin1"}"#);
-    assert_eq!(text, "     1\tcaf\u{fffd}\n     2\tend\n\n[Some bytes are not UTF-8 and are shown as \u{fffd}.]");
+    assert_eq!(
+        text,
+        "     1\tcaf\u{fffd}\n     2\tend\n\n[Some bytes are not UTF-8 and are shown as \u{fffd}.]"
+    );
     assert!(value.contains("caf\u{fffd}\\r\\nend"), "{value}");
     desk.put("binary", b"\x7fELF\0\0");
     assert_eq!(
@@ -131,7 +153,8 @@ fn edit_changes_one_place_or_all() {
     desk.put("f.txt", "x x x");
     let twice = desk.refused("Edit", r#"{"file_path":"f.txt","old_string":"x","new_string":"y"}"#);
     assert!(twice.contains("occurs 3 times") && twice.ends_with("f.txt was not changed."), "{twice}");
-    let (text, _) = desk.done("Edit", r#"{"file_path":"f.txt","old_string":"x","new_string":"y","replace_all":true}"#);
+    let (text, _) =
+        desk.done("Edit", r#"{"file_path":"f.txt","old_string":"x","new_string":"y","replace_all":true}"#);
     assert_eq!(text, "Changed f.txt in 3 places.");
     assert_eq!(desk.get("f.txt"), "y y y");
 }
@@ -145,9 +168,13 @@ fn edit_refuses_what_it_cannot_do_exactly() {
     let same = desk.refused("Edit", r#"{"file_path":"dos","old_string":"a","new_string":"a"}"#);
     assert!(same.contains("are the same"), "{same}");
     desk.put("latin1", b"caf\xe9");
-    assert!(desk.refused("Edit", r#"{"file_path":"latin1","old_string":"c","new_string":"d"}"#).contains("not UTF-8"));
+    assert!(
+        desk.refused("Edit", r#"{"file_path":"latin1","old_string":"c","new_string":"d"}"#)
+            .contains("not UTF-8")
+    );
     desk.put("many", "x".repeat(1 << 20));
-    let grown = desk.refused("Edit", r#"{"file_path":"many","old_string":"x","new_string":"yyyy","replace_all":true}"#);
+    let grown = desk
+        .refused("Edit", r#"{"file_path":"many","old_string":"x","new_string":"yyyy","replace_all":true}"#);
     assert!(grown.contains("more than 2097152 bytes"), "{grown}");
     assert_eq!(std::fs::read(desk.path("latin1")).expect("there"), b"caf\xe9");
     assert_eq!(desk.get("many").len(), 1 << 20);
@@ -162,6 +189,13 @@ fn schemas_have_the_clients_names_in_the_clients_order() {
         ("Read", "file_path offset limit", 1, (true, true)),
         ("Write", "file_path content", 2, (true, false)),
         ("Edit", "file_path old_string new_string replace_all", 3, (false, false)),
+        ("Glob", "pattern path", 1, (true, true)),
+        (
+            "Grep",
+            "pattern path glob output_mode -B -A -C context -n -i head_limit offset multiline",
+            1,
+            (true, true),
+        ),
     ] {
         let spec = desk.tool(tool).spec();
         let root = spec.schema.root();
@@ -174,6 +208,11 @@ fn schemas_have_the_clients_names_in_the_clients_order() {
         assert!(spec.accepts(&unknown).is_err());
     }
     let edit = desk.tool("Edit").spec();
-    let default = edit.schema.root().get("properties").and_then(|p| p.get("replace_all")).and_then(|p| p.get("default"));
+    let default = edit
+        .schema
+        .root()
+        .get("properties")
+        .and_then(|p| p.get("replace_all"))
+        .and_then(|p| p.get("default"));
     assert_eq!(default.map(|value| value.text()), Some("false"));
 }

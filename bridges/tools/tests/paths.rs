@@ -8,11 +8,9 @@ use std::os::unix::fs::symlink;
 /// Every file tool refuses `path` with a text that contains `why`.
 fn all_refuse(desk: &Desk, path: &str, why: &str) {
     let path = quoted(path);
-    for (tool, rest) in [
-        ("Read", ""),
-        ("Write", r#","content":"x""#),
-        ("Edit", r#","old_string":"secret","new_string":"x""#),
-    ] {
+    for (tool, rest) in
+        [("Read", ""), ("Write", r#","content":"x""#), ("Edit", r#","old_string":"secret","new_string":"x""#)]
+    {
         let text = desk.refused(tool, &format!(r#"{{"file_path":{path}{rest}}}"#));
         assert!(text.contains(why), "{tool} {path}: {text}");
     }

@@ -130,7 +130,7 @@ impl State {
             ),
             Body::SessionClosed(_) => need(turn.is_none(), "a turn is open"),
             Body::TurnStart(start) => {
-                need(record.at.turn == Some(self.turns + 1), "turn numbers follow each other")?;
+                need(record.at == At::turn(self.turns + 1), "turn numbers follow each other")?;
                 need(
                     start.takes.iter().all(|seq| self.queue.contains_key(seq)),
                     "it takes what was never queued",
@@ -167,8 +167,8 @@ impl State {
                 need(turn.goes_on(), "the turn is over")?;
                 match m.from {
                     Some(seq) => need(
-                        self.queue.get(&seq).is_some_and(|q| q.kind == QueueKind::Steering),
-                        "it comes from nothing that was queued as steering",
+                        self.steering().is_some_and(|(first, _)| *first == seq),
+                        "it is not the next that was queued as steering",
                     ),
                     None => {
                         need(turn.halt.is_none(), "the turn is over")?;
@@ -212,9 +212,10 @@ impl State {
                 let step = step.ok_or("no step is open")?;
                 need(matches!(step.request, Request::InFlight { .. }), "no request is under way")
             }
-            Body::ToolRewrite(_) => match self.call_at(record, |c| {
+            Body::ToolRewrite(r) => match self.call_at(record, |c| {
                 need(c.sealed.is_none(), "the call is sealed already")?;
-                need(c.rewrite.is_none(), "the call is rewritten already")
+                need(c.rewrite.is_none(), "the call is rewritten already")?;
+                need(c.wrote(r.requested.text()), "the model asked for other arguments")
             }) {
                 Err(UNKNOWN_CALL) => self.nested_parent(record.at.call.as_ref()),
                 other => other.and_then(|()| self.sealed_before(record.at.call.as_ref())),
@@ -230,6 +231,10 @@ impl State {
                     (Some(rewrite), Arguments::Sealed { text }) => {
                         need(rewrite.effective == *text, "its arguments are not those of its rewrite")
                     }
+                    (None, Arguments::Sealed { text }) => need(
+                        c.wrote(text.text()),
+                        "its arguments are not the model's, and no rewrite says why",
+                    ),
                     _ => Ok(()),
                 }
             }) {
@@ -317,8 +322,13 @@ impl State {
                 )?;
                 let judged = turn.settled == turn.takes.len();
                 let finish = turn.last.as_ref().and_then(|last| last.finish.as_ref());
+                let stops = turn.goes_on()
+                    && turn.halt.is_none()
+                    && turn.steps > 0
+                    && !turn.owes_step()
+                    && self.steering().is_none();
                 let fits = match &end.reason {
-                    EndReason::Completed => turn.steps > 0 && !turn.owes_step() && turn.cancelled.is_none(),
+                    EndReason::Completed | EndReason::ContinuationCap { .. } => stops,
                     EndReason::Rejected { .. } => turn.steps == 0 && !turn.allowed,
                     EndReason::Aborted { by, reason } => {
                         turn.cancelled.as_ref().is_some_and(|c| c.by == *by && c.cause == *reason)
@@ -327,7 +337,6 @@ impl State {
                         turn.halt.as_ref().is_some_and(|h| h.by == *by && h.reason == *reason)
                     }
                     EndReason::MaxTokens => finish == Some(&Finish::MaxTokens),
-                    EndReason::ContinuationCap { .. } => turn.steps > 0 && !turn.owes_step(),
                     EndReason::Error { .. } | EndReason::Interrupted | EndReason::Unknown => true,
                 };
                 need(fits, "that is not how the turn ended")?;
@@ -351,7 +360,8 @@ impl State {
             None => need(
                 blocked
                     && turn.step.is_none()
-                    && self.queue.get(&from).is_some_and(|q| q.kind == QueueKind::Steering),
+                    && turn.steps > 0
+                    && self.steering().is_some_and(|(first, _)| *first == from),
                 "it is not the next prompt of the batch",
             ),
         }
@@ -371,8 +381,9 @@ impl State {
                 let next = match turn.takes.get(turn.settled) {
                     Some((next, q)) => next == seq && q.kind.opens_turn() && q.source == Source::User,
                     None => {
-                        let steering = |q: &Queued| q.kind == QueueKind::Steering && q.source == Source::User;
-                        turn.step.is_none() && turn.steps > 0 && self.queue.get(seq).is_some_and(steering)
+                        let first =
+                            self.steering().is_some_and(|(s, q)| s == seq && q.source == Source::User);
+                        first && turn.step.is_none() && turn.steps > 0 && turn.goes_on()
                     }
                 };
                 need(next, "it is about no prompt that is to be judged now")
@@ -382,7 +393,8 @@ impl State {
                 need(open && self.start.is_some_and(|(s, _)| s == *seq), "that start is closed already")
             }
             (Subject::Step(n), Point::Continuation) => {
-                let asked = turn.step.is_none() && turn.steps > 0 && !turn.owes_step();
+                let asked =
+                    turn.step.is_none() && turn.steps > 0 && !turn.owes_step() && turn.answered_last();
                 need(asked && turn.steps == *n, "that step's end is not to be judged now")
             }
             _ => Err("its point has other subjects"),

@@ -207,9 +207,13 @@ impl Turn {
 
     /// False once the turn was cancelled, or its model stopped for good.
     pub(super) fn goes_on(&self) -> bool {
+        self.cancelled.is_none() && self.answered_last()
+    }
+
+    /// The model has answered the last step and not stopped for good.
+    pub(super) fn answered_last(&self) -> bool {
         let finish = self.last.as_ref().map(|last| last.finish.as_ref());
-        let stopped = matches!(finish, Some(None | Some(Finish::MaxTokens | Finish::Refused { .. })));
-        self.cancelled.is_none() && !stopped
+        !matches!(finish, Some(None | Some(Finish::MaxTokens | Finish::Refused { .. })))
     }
 
     fn change_step(&mut self, record: &Record, tail: &mut Vec<Message>) {
@@ -315,6 +319,11 @@ impl Call {
             outcome: None,
             result: false,
         }
+    }
+
+    /// Is this what the model wrote? An empty text is `{}` (C-ID-2).
+    pub(super) fn wrote(&self, text: &str) -> bool {
+        text == &*self.raw || text == "{}" && self.raw.trim().is_empty()
     }
 
     /// Its identity is sealed, with arguments in force.

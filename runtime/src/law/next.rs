@@ -132,10 +132,8 @@ impl State {
         {
             return steer(turn, *seq, queued);
         }
-        if !ending {
-            if turn.owes_step() {
-                return Next::OpenStep { step: turn.steps + 1 };
-            }
+        if turn.owes_step() {
+            return Next::OpenStep { step: turn.steps + 1 };
         }
         Next::Judge { point: stopping.0, subject: stopping.1 }
     }

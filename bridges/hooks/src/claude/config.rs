@@ -35,7 +35,6 @@ pub(crate) struct Written {
 #[derive(Debug, Clone)]
 pub(crate) struct Definition {
     pub(crate) event: Event,
-    pub(crate) line: usize,
     pub(crate) matcher_text: Option<Arc<str>>,
     pub(crate) matcher: Arc<Matcher>,
     pub(crate) written: Written,
@@ -53,6 +52,9 @@ pub(crate) struct File {
     pub(crate) env: Vec<(String, String)>,
     pub(crate) disable_all: Option<bool>,
     pub(crate) managed_only: bool,
+    /// `permissions.deny` and `permissions.ask`, as far as they are understood.
+    pub(crate) deny: Vec<Rule>,
+    pub(crate) ask: Vec<Rule>,
 }
 
 /// Reads a settings file (`wrapped` or not makes no difference to a settings file; a plugin's must have the `hooks` key,
@@ -91,7 +93,10 @@ pub(crate) fn read(path: &Path, bytes: &[u8], plugin: bool, reports: &mut Vec<Re
             "disableAllHooks" => file.disable_all = entry.value.bool(),
             "allowManagedHooksOnly" => file.managed_only = entry.value.bool() == Some(true),
             "env" => file.env = reader.env(&entry.value),
-            "permissions" => reader.permissions(&entry.value),
+            "permissions" => {
+                file.deny = reader.permissions(&entry.value, "deny");
+                file.ask = reader.permissions(&entry.value, "ask");
+            }
             _ => {}
         }
     }
@@ -218,7 +223,6 @@ impl Reader<'_> {
                         let limit = found.timeout.unwrap_or_else(|| event.timeout());
                         self.definitions.push(Definition {
                             event,
-                            line: json::line(self.text, handler.at),
                             matcher_text: matcher.map(|(_, text)| text.into()),
                             matcher: if found.never { Arc::new(Matcher::Never(String::new())) } else { compiled.clone() },
                             written: found.written,
@@ -336,13 +340,25 @@ impl Reader<'_> {
         env
     }
 
-    fn permissions(&mut self, node: &Node<'_>) {
-        for list in ["deny", "ask"] {
-            if let Some(rules) = node.get(list).filter(|rules| rules.items().is_some_and(|rules| !rules.is_empty())) {
-                let message = format!("`permissions.{list}` is not enforced: only the hooks of this file are");
-                self.say(Severity::Warning, "hooks/permissions", rules.at, message, Some("register a guard with the runtime for what must never run"));
+    fn permissions(&mut self, node: &Node<'_>, list: &str) -> Vec<Rule> {
+        let mut rules = Vec::new();
+        let Some(found) = node.get(list) else { return rules };
+        let Some(items) = found.items() else {
+            let message = format!("`permissions.{list}` must be a list of rules, not {}; it is not enforced", found.kind());
+            self.say(Severity::Error, "hooks/permissions", found.at, message, None);
+            return rules;
+        };
+        for item in items {
+            let rule = item.str().ok_or_else(|| format!("it is {}, not a string", item.kind()));
+            match rule.and_then(|text| Rule::parse(text).map_err(|why| why.to_string())) {
+                Ok(rule) => rules.push(rule),
+                Err(why) => {
+                    let message = format!("a rule of `permissions.{list}` is not enforced: {why}");
+                    self.say(Severity::Error, "hooks/permissions", item.at, message, Some("register a guard with the runtime for what must never run"));
+                }
             }
         }
+        rules
     }
 }
 
@@ -425,4 +441,11 @@ pub(crate) struct Plugin {
     pub(crate) name: String,
     pub(crate) root: PathBuf,
     pub(crate) data: Option<PathBuf>,
+}
+
+impl Origin {
+    /// The file's own name: what a model may read of where a rule stands.
+    pub(crate) fn name(&self) -> std::borrow::Cow<'_, str> {
+        self.path.file_name().unwrap_or(self.path.as_os_str()).to_string_lossy()
+    }
 }

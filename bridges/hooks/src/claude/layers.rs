@@ -1,6 +1,9 @@
 //! Which files count, and in what order.
 
-use super::config::{self, Definition, File, Origin, Plugin};
+use super::{
+    config::{self, Definition, File, Origin, Plugin},
+    rule::Rule,
+};
 use crate::report::{Report, Severity};
 use std::{
     fs, io,
@@ -106,6 +109,9 @@ pub(crate) struct Loaded {
     pub(crate) definitions: Vec<(Arc<Origin>, Definition)>,
     /// Variables of the settings' `env`; a later layer's value comes later.
     pub(crate) env: Vec<(String, String)>,
+    /// Permission rules, with the file each stands in.
+    pub(crate) deny: Vec<(Arc<Origin>, Rule)>,
+    pub(crate) ask: Vec<(Arc<Origin>, Rule)>,
 }
 
 pub(crate) fn load(project: &Path, layers: &Layers, reports: &mut Vec<Report>) -> Loaded {
@@ -163,6 +169,8 @@ fn merge(files: Vec<(Arc<Origin>, File)>, reports: &mut Vec<Report>) -> Loaded {
     let mut skipped = 0;
     for (origin, file) in files {
         loaded.env.extend(file.env);
+        loaded.deny.extend(file.deny.into_iter().map(|rule| (origin.clone(), rule)));
+        loaded.ask.extend(file.ask.into_iter().map(|rule| (origin.clone(), rule)));
         if managed_off || (!managed(&origin) && (managed_only || off.is_some())) {
             skipped += file.definitions.len();
             continue;

@@ -11,6 +11,7 @@ mod oversize;
 mod output;
 mod pattern;
 mod payload;
+mod permissions;
 mod rule;
 mod said;
 
@@ -21,6 +22,7 @@ use config::{Definition, Origin};
 use event::Event;
 use hook::Hook;
 use matcher::canonical;
+use permissions::Permissions;
 use portcullis_process::Permits;
 use portcullis_runtime::{
     Ended, Ending, Extension, Frozen, Handler, HandlerId, HandlerSource, Planned, PostExecute, PromptSubmit, Proposed,
@@ -148,6 +150,7 @@ impl House {
 pub struct ClaudeHooks {
     hooks: HashMap<Event, Vec<Arc<Hook>>>,
     matched: Mutex<HashMap<(Event, Box<str>), Arc<[Arc<Hook>]>>>,
+    permissions: Arc<Permissions>,
 }
 
 impl ClaudeHooks {
@@ -171,6 +174,7 @@ impl ClaudeHooks {
             on_failure: options.on_failure,
             permits: options.permits,
         });
+        let permissions = Permissions::new(house.project.clone(), loaded.deny, loaded.ask);
         let mut equals: HashMap<String, usize> = HashMap::new();
         let mut hooks: HashMap<Event, Vec<Arc<Hook>>> = HashMap::new();
         for (origin, definition) in loaded.definitions {
@@ -180,7 +184,7 @@ impl ClaudeHooks {
             let hook = Hook { id, definition, origin, program, house: house.clone() };
             hooks.entry(event).or_default().push(Arc::new(hook));
         }
-        (Arc::new(ClaudeHooks { hooks, matched: Mutex::default() }), reports)
+        (Arc::new(ClaudeHooks { hooks, matched: Mutex::default(), permissions }), reports)
     }
 
     /// How many handlers were loaded.
@@ -329,6 +333,7 @@ impl Extension for ClaudeHooks {
         source::<Rewrite>(&self, at);
         source::<PostExecute>(&self, at);
         source::<TurnContinuation>(&self, at);
+        self.permissions.register(at);
     }
 }
 

@@ -6,7 +6,7 @@
 use super::{Fidelity, event::Event, matcher::canonical, rule::resolve};
 use crate::json::write_string;
 use portcullis_runtime::{
-    CauseName, Ended, Ending, Frozen, Outcome, Proposed, Returned, Scene, Seq, SessionId, Starting, Submitted, View,
+    Ended, Ending, Frozen, Outcome, Proposed, Returned, Scene, Seq, SessionId, Starting, Submitted, View,
 };
 use sha2::{Digest, Sha256};
 use std::path::Path;
@@ -114,7 +114,7 @@ impl Style<'_> {
         p.tool(&input.name, input.arguments.as_ref(), &input.scene);
         p.text("tool_use_id", &input.call_id);
         p.text("error", &input.outcome.for_model().0.to_text());
-        let interrupted = matches!(input.outcome.ended, Ended::Cancelled { cause: CauseName(_) });
+        let interrupted = matches!(input.outcome.ended, Ended::Cancelled { .. });
         p.raw("is_interrupt", if interrupted { "true" } else { "false" });
         p.raw("duration_ms", &input.took.as_millis().to_string());
         p.close()

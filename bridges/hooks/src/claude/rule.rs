@@ -1,6 +1,6 @@
-//! `if`: one permission rule that must hold for a call, such as `Bash(git commit:*)` or `Edit(src/**)`.
+//! Permission rules, such as `Bash(git commit:*)` or `Edit(src/**)`: what `if` asks of a call, and what `permissions` says.
 //!
-//! A rule this reader does not understand never holds, as in the client; it is reported at load.
+//! A rule this reader does not understand holds for nothing, as in the client; it is reported at load.
 
 use super::matcher::canonical;
 use portcullis_runtime::View;
@@ -9,6 +9,7 @@ use std::path::{Component, Path, PathBuf};
 /// A rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Rule {
+    text: String,
     tool: String,
     what: What,
 }
@@ -33,6 +34,7 @@ pub(crate) enum BadRule {
 }
 
 const FILE_TOOLS: [&str; 5] = ["Read", "Write", "Edit", "MultiEdit", "NotebookEdit"];
+const EDITORS: [&str; 4] = ["Write", "Edit", "MultiEdit", "NotebookEdit"];
 
 impl Rule {
     /// Reads `Tool` or `Tool(condition)`.
@@ -53,14 +55,21 @@ impl Rule {
             Some(file) if FILE_TOOLS.contains(&&*tool) => What::File(file.into()),
             Some(_) => return Err(BadRule::Tool(tool)),
         };
-        Ok(Rule { tool, what })
+        Ok(Rule { text: text.into(), tool, what })
+    }
+
+    /// The rule as written.
+    pub(crate) fn text(&self) -> &str {
+        &self.text
     }
 
     /// Does it hold for this call? `project` is what relative file patterns count from, `cwd` what relative files do.
     pub(crate) fn holds(&self, tool: &str, input: View<'_>, project: &Path, cwd: &Path) -> bool {
         let tool = canonical(tool);
         let server = tool.strip_prefix(&*self.tool).is_some_and(|rest| rest.starts_with("__"));
-        if !(glob(&self.tool, tool, false) || (self.tool.starts_with("mcp__") && server)) {
+        // A rule on which files may be edited is about every tool that edits files.
+        let edits = self.tool == "Edit" && matches!(self.what, What::File(_)) && EDITORS.contains(&tool);
+        if !(glob(&self.tool, tool, false) || edits || (self.tool.starts_with("mcp__") && server)) {
             return false;
         }
         let text = |key: &str| input.get(key).and_then(View::as_str);
@@ -107,11 +116,16 @@ fn is_command(pattern: &str, command: &str) -> bool {
     }
 }
 
-/// `//` begins an absolute pattern; one without `/` is about the file's name anywhere; others count from the project.
+/// `//` begins an absolute pattern and `~/` one in the home; one without `/` is about the file's name anywhere; others count
+/// from the project.
 fn is_file(pattern: &str, file: &Path, project: &Path) -> bool {
     let path = file.to_string_lossy();
     if let Some(absolute) = pattern.strip_prefix('/').filter(|rest| rest.starts_with('/')) {
         return glob(absolute, &path, true);
+    }
+    if let Some(inside) = pattern.strip_prefix("~/") {
+        let Some(home) = std::env::var_os("HOME") else { return false };
+        return file.strip_prefix(home).is_ok_and(|file| glob(inside, &file.to_string_lossy(), true));
     }
     if !pattern.contains('/') {
         return file.file_name().is_some_and(|name| glob(pattern, &name.to_string_lossy(), true));

@@ -4,8 +4,8 @@
 use futures::StreamExt;
 use portcullis_models::ScriptedModel;
 use portcullis_runtime::{
-    AssistantBlock, Cancel, Frozen, Message, Model, ModelError, ModelEvent, ModelRequest, RequestHeader, Source,
-    ToolHeader, law::Transcript,
+    AssistantBlock, Cancel, Frozen, Message, Model, ModelError, ModelEvent, ModelRequest, RequestHeader,
+    Source, ToolHeader, law::Transcript,
 };
 
 pub(crate) type Item = Result<ModelEvent, ModelError>;
@@ -42,7 +42,8 @@ pub(crate) fn result(id: &str, name: &str, text: &str, error: bool) -> Message {
 pub(crate) fn request(messages: &[Message]) -> ModelRequest {
     let schema = Frozen::parse(r#"{"type":"object"}"#).expect("JSON");
     let tool = ToolHeader { name: "Bash".into(), description: "Runs.".into(), schema };
-    let header = RequestHeader { model: "scripted".into(), system: "You are careful.".into(), tools: vec![tool] };
+    let header =
+        RequestHeader { model: "scripted".into(), system: "You are careful.".into(), tools: vec![tool] };
     ModelRequest::new(header.into(), Transcript::default().with(messages), 1, Cancel::new())
 }
 

@@ -2,7 +2,8 @@
 #![allow(dead_code)] // Each test binary uses its own part.
 
 use portcullis_runtime::{
-    CallKey, CallPath, Cancel, Execution, Frozen, Mint, Output, Scene, SessionId, SessionInfo, Tool, ToolCx, ToolError,
+    CallKey, CallPath, Cancel, Execution, Frozen, Mint, Output, Scene, SessionId, SessionInfo, Tool, ToolCx,
+    ToolError,
 };
 use portcullis_tools::Workspace;
 use std::{
@@ -61,7 +62,12 @@ impl Desk {
         Execution::new(id, None, scene, key, "c1".into(), Arc::new(spec), arguments.clone(), arguments)
     }
 
-    pub(crate) fn call_until(&self, name: &str, arguments: &str, cancel: Cancel) -> Result<Output, ToolError> {
+    pub(crate) fn call_until(
+        &self,
+        name: &str,
+        arguments: &str,
+        cancel: Cancel,
+    ) -> Result<Output, ToolError> {
         let (tool, execution) = (self.tool(name), self.execution(name, arguments));
         block_on(tool.call(execution, ToolCx::new(cancel, 1)))
     }

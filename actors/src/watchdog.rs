@@ -1,0 +1,165 @@
+//! The watchdog: foreign code runs on an arbiter's own thread, and what blocks that thread blocks its other sessions.
+//! Code that blocks cannot be timed out, but it can be named.
+
+use portcullis_runtime::{HandlerId, Point, SessionId};
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+/// Longer than this without coming back is a stall.
+pub(crate) const STALL: Duration = Duration::from_millis(100);
+
+/// How many stalls are remembered.
+const REMEMBERED: usize = 64;
+
+/// Code that blocked its arbiter's thread for over 100 ms.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Stall {
+    /// Whose code.
+    pub id: HandlerId,
+    /// At which point; `None` for a tool's body or the model.
+    pub point: Option<Point>,
+    /// In which session.
+    pub session: SessionId,
+    /// Which of the runtime's arbiters.
+    pub arbiter: usize,
+    /// For how long, as last seen.
+    pub blocked: Duration,
+    /// It has not come back yet.
+    pub ongoing: bool,
+}
+
+/// What an arbiter's thread is busy with now: set before foreign code is polled, cleared after.
+#[derive(Clone, Default)]
+pub(crate) struct Pulse(Arc<Mutex<Option<Busy>>>);
+
+struct Busy {
+    who: Who,
+    since: Instant,
+    named: bool,
+}
+
+/// Whose code is polled.
+#[derive(Clone)]
+pub(crate) struct Who {
+    pub(crate) id: HandlerId,
+    pub(crate) point: Option<Point>,
+    pub(crate) session: SessionId,
+}
+
+impl Pulse {
+    /// Runs one poll of foreign code.
+    pub(crate) fn during<T>(&self, who: &Who, poll: impl FnOnce() -> T) -> T {
+        let before = self.busy().replace(Busy { who: who.clone(), since: Instant::now(), named: false });
+        let back = OnReturn { pulse: self, before };
+        let answer = poll();
+        drop(back);
+        answer
+    }
+
+    fn busy(&self) -> MutexGuard<'_, Option<Busy>> {
+        lock(&self.0)
+    }
+}
+
+/// Restores what was set before, also while unwinding: foreign code may run inside foreign code.
+struct OnReturn<'p> {
+    pulse: &'p Pulse,
+    before: Option<Busy>,
+}
+
+impl Drop for OnReturn<'_> {
+    fn drop(&mut self) {
+        *self.pulse.busy() = self.before.take();
+    }
+}
+
+/// Looks at every arbiter's pulse.
+#[derive(Default)]
+pub(crate) struct Watchdog {
+    pulses: Vec<Pulse>,
+    stalls: Mutex<Vec<Stall>>,
+}
+
+impl Watchdog {
+    pub(crate) fn new(arbiters: usize) -> Watchdog {
+        Watchdog { pulses: (0..arbiters).map(|_| Pulse::default()).collect(), stalls: Mutex::default() }
+    }
+
+    pub(crate) fn pulse(&self, arbiter: usize) -> Pulse {
+        self.pulses[arbiter].clone()
+    }
+
+    /// One look: names what blocks, once, and notes when it has come back.
+    pub(crate) fn look(&self) {
+        let mut stalls = lock(&self.stalls);
+        for (arbiter, pulse) in self.pulses.iter().enumerate() {
+            let mut busy = pulse.busy();
+            let long = busy.as_mut().map(|b| (b.since.elapsed(), b)).filter(|(blocked, _)| *blocked > STALL);
+            let open = stalls.iter_mut().rev().find(|s| s.ongoing && s.arbiter == arbiter);
+            match (long, open) {
+                (Some((blocked, busy)), Some(stall)) if busy.named => stall.blocked = blocked,
+                (Some((blocked, busy)), open) => {
+                    if let Some(stall) = open {
+                        stall.ongoing = false;
+                    }
+                    busy.named = true;
+                    let Who { id, point, session } = busy.who.clone();
+                    let at = point.map_or("a tool or the model", Point::name);
+                    tracing::warn!(%id, at, %session, arbiter, ?blocked, "code blocks its arbiter's thread");
+                    if stalls.len() == REMEMBERED {
+                        stalls.remove(0);
+                    }
+                    stalls.push(Stall { id, point, session, arbiter, blocked, ongoing: true });
+                }
+                (None, Some(stall)) => stall.ongoing = false,
+                (None, None) => {}
+            }
+        }
+    }
+
+    pub(crate) fn stalls(&self) -> Vec<Stall> {
+        lock(&self.stalls).clone()
+    }
+
+    /// The arbiter is blocked as far as is known: new sessions avoid it.
+    pub(crate) fn is_stalled(&self, arbiter: usize) -> bool {
+        self.pulses[arbiter].busy().as_ref().is_some_and(|busy| busy.since.elapsed() > STALL)
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Every change under these locks is complete or absent.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // C-PIPE-4
+    #[test]
+    fn what_blocks_is_named_once_and_noted_when_it_comes_back() {
+        let watchdog = Watchdog::new(2);
+        let who = Who {
+            id: HandlerId::new("house", "slow"),
+            point: Some(Point::Guard),
+            session: SessionId::new("s").expect("a name"),
+        };
+        watchdog.pulse(1).during(&who, || {
+            watchdog.look();
+            assert!(watchdog.stalls().is_empty(), "not yet");
+            std::thread::sleep(STALL + Duration::from_millis(20));
+            watchdog.look();
+            watchdog.look();
+            let stalls = watchdog.stalls();
+            assert_eq!(stalls.len(), 1);
+            assert_eq!((&stalls[0].id, stalls[0].arbiter, stalls[0].ongoing), (&who.id, 1, true));
+            assert!(watchdog.is_stalled(1) && !watchdog.is_stalled(0));
+        });
+        watchdog.look();
+        assert!(!watchdog.stalls()[0].ongoing);
+    }
+}

@@ -1,0 +1,247 @@
+//! C-RUN: what goes wrong stays where it went wrong.
+
+mod common;
+use common::*;
+use futures::future::BoxFuture;
+use portcullis_actors::{Config, Runtime, SessionOptions, SubmitError};
+use portcullis_runtime::*;
+use std::sync::{
+    Arc, Mutex,
+    atomic::{AtomicBool, Ordering},
+};
+use std::time::Duration;
+
+/// A memory journal whose appends panic when told to.
+struct Bomb {
+    inner: MemoryJournal,
+    when: Box<dyn Fn(&Batch) -> bool + Send + Sync>,
+}
+
+impl Journal for Bomb {
+    fn claim(&self, s: &SessionId, i: u128, c: Claim) -> BoxFuture<'static, Result<Ownership, JournalError>> {
+        self.inner.claim(s, i, c)
+    }
+    fn append(&self, own: &mut Ownership, batch: Batch) -> Result<Ticket, JournalError> {
+        if (self.when)(&batch) {
+            panic!("the journal's own defect");
+        }
+        self.inner.append(own, batch)
+    }
+    fn release(&self, own: Ownership) -> BoxFuture<'static, Result<(), JournalError>> {
+        self.inner.release(own)
+    }
+    fn read(
+        &self,
+        s: &SessionId,
+        f: Seq,
+        l: usize,
+    ) -> BoxFuture<'static, Result<Vec<Arc<Record>>, JournalError>> {
+        self.inner.read(s, f, l)
+    }
+    fn sessions(&self) -> BoxFuture<'static, Result<Vec<journal::SessionHead>, JournalError>> {
+        self.inner.sessions()
+    }
+}
+
+async fn runtime(model: Answers, journal: impl Journal) -> Runtime {
+    let mut table = Table::new();
+    table.tool(echo()).unwrap();
+    let config = Config {
+        table,
+        model: Arc::new(model),
+        journal: Arc::new(journal),
+        system: "".into(),
+        limits: Limits::default(),
+        arbiters: Some(1),
+        required: vec![],
+    };
+    Runtime::start(config).await.unwrap()
+}
+
+fn once(kind: &'static str) -> (Box<dyn Fn(&Batch) -> bool + Send + Sync>, Arc<AtomicBool>) {
+    let armed = Arc::new(AtomicBool::new(true));
+    let trigger = armed.clone();
+    let when = move |batch: &Batch| {
+        batch.records.iter().any(|r| r.body.kind() == kind) && trigger.swap(false, Ordering::SeqCst)
+    };
+    (Box::new(when), armed)
+}
+
+// C-RUN-3: the session actor's own panic restarts the session from its log, behind the same handle; others go on.
+#[tokio::test]
+async fn a_session_actor_that_panics_is_restarted_from_its_log() {
+    let inner = MemoryJournal::new();
+    let (when, armed) = once("turn/start");
+    let answers = Answers::new(vec![say("hello")]);
+    let runtime = runtime(answers, Bomb { inner: inner.clone(), when }).await;
+    let session = runtime.session(id(), SessionOptions::new("/")).await.unwrap();
+    let other = runtime.session(SessionId::new("other").unwrap(), SessionOptions::new("/")).await.unwrap();
+    // Its record is durable, then the actor dies before it can say so.
+    let lost = session.prompt("one").await;
+    assert!(matches!(lost, Err(SubmitError::Closed { ref prompts }) if prompts.len() == 1), "{lost:?}");
+    assert!(!armed.load(Ordering::SeqCst));
+    assert_eq!(other.prompt("x").await.unwrap().await, EndReason::Completed);
+    assert_eq!(session.prompt("two").await.unwrap().await, EndReason::Completed);
+    let kinds: Vec<String> = inner.records(&id()).iter().map(|r| r.body.kind().to_owned()).collect();
+    assert_eq!(kinds.iter().filter(|k| *k == "session/resumed").count(), 1);
+    assert_eq!(kinds.iter().filter(|k| *k == "user/message").count(), 2, "the first prompt was not lost");
+    assert!(runtime.shutdown(Duration::from_secs(5)).await.parked.is_empty());
+}
+
+// C-RUN-3: a panic inside the turn's loop ends that turn, with every call answered.
+#[tokio::test]
+async fn a_turn_loop_that_panics_ends_its_turn_only() {
+    for kind in ["model/requested", "tool/dispatched", "tool/result", "step/end"] {
+        let inner = MemoryJournal::new();
+        let (when, _) = once(kind);
+        let answers = Answers::new(vec![calls(&[("Echo", r#"{"text":"x"}"#)]), say("done")]);
+        let runtime = runtime(answers, Bomb { inner: inner.clone(), when }).await;
+        let session = runtime.session(id(), SessionOptions::new("/")).await.unwrap();
+        let end = session.prompt("one").await.unwrap().await;
+        assert!(!end.is_success(), "{kind}: {end:?}");
+        let other =
+            runtime.session(SessionId::new("other").unwrap(), SessionOptions::new("/")).await.unwrap();
+        assert_eq!(other.prompt("x").await.unwrap().await, EndReason::Completed, "{kind}: others go on");
+        runtime.shutdown(Duration::from_secs(5)).await;
+    }
+}
+
+// C-TURN-10: a journal that fails ends at most its own turn; the session leaves memory and can be opened again.
+#[tokio::test]
+async fn a_journal_that_fails_is_told_to_whoever_waits() {
+    for (kind, fault) in [
+        ("tool/dispatched", journal::Fault::Before(JournalError::StorageFull)),
+        ("tool/dispatched", journal::Fault::After(JournalError::Indeterminate("cut".into()))),
+        ("tool/dispatched", journal::Fault::Instead(JournalError::StorageFull)),
+        ("turn/end", journal::Fault::Before(JournalError::Unavailable("gone".into()))),
+    ] {
+        let armed = Arc::new(AtomicBool::new(true));
+        let trigger = armed.clone();
+        let faulty = fault.clone();
+        let journal = MemoryJournal::with_faults(move |_, batch| {
+            let here = batch.records.iter().any(|r| r.body.kind() == kind);
+            (here && trigger.swap(false, Ordering::SeqCst)).then(|| faulty.clone())
+        });
+        let answers = Answers::new(vec![calls(&[("Echo", r#"{"text":"x"}"#)]), say("done")]);
+        let runtime = runtime(answers, journal.clone()).await;
+        let session = runtime.session(id(), SessionOptions::new("/")).await.unwrap();
+        let end = session.prompt("one").await.unwrap().await;
+        assert!(
+            matches!(&end, EndReason::Error { code, .. } if code.starts_with("journal_")),
+            "{fault:?}: {end:?}"
+        );
+        session.gone().await;
+        let again = runtime.session(id(), SessionOptions::new("/")).await.unwrap();
+        // The open turn goes on where its log ends; then the next prompt has its own.
+        assert_eq!(again.prompt("two").await.unwrap().await, EndReason::Completed, "{fault:?}");
+        let records = journal.records(&id());
+        assert_eq!(law::State::fold(&records).unwrap().next(None), law::Next::Idle);
+        runtime.shutdown(Duration::from_secs(5)).await;
+    }
+}
+
+// C-TURN-4: steering joins and forces the next step; with no turn open it is a prompt.
+#[tokio::test]
+async fn steering_joins_the_open_turn() {
+    let gate = Arc::new(tokio::sync::Semaphore::new(0));
+    let (entered, mut inside) = tokio::sync::mpsc::unbounded_channel();
+    let (wait, enter) = (gate.clone(), entered.clone());
+    let house = house(vec![calls(&[("Echo", r#"{"text":"x"}"#)]), say("done"), say("more")], move |at| {
+        at.pre_execute("hold", move |_: Execution| {
+            let (wait, enter) = (wait.clone(), enter.clone());
+            async move {
+                let _ = enter.send(());
+                wait.acquire().await.unwrap().forget();
+                Gate::allow()
+            }
+        });
+    })
+    .await;
+    let turn = house.session.prompt("go").await.unwrap();
+    inside.recv().await.unwrap();
+    let steered = house.session.steer("be brief").await.unwrap();
+    gate.add_permits(1);
+    assert_eq!(turn.done().await.0, steered.done().await.0, "one turn");
+    let second = &house.model.requests()[1];
+    assert!(matches!(second.messages.last(), Some(Message::Steering { source: Source::User, .. })));
+    let idle = house.session.steer("now a prompt").await.unwrap();
+    assert_eq!(idle.done().await.0, 2);
+    house.sound();
+}
+
+// C-TURN-4: inject never wakes the model, carries its owner, and is in the next turn's first request.
+#[tokio::test]
+async fn idle_inject_waits_for_the_next_turn() {
+    let house = house(vec![say("a"), say("b")], |_| {}).await;
+    house.session.inject("clock", "it is noon").await.unwrap();
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    assert!(house.model.requests().is_empty());
+    assert_eq!(house.prompt("hello").await, EndReason::Completed);
+    let context =
+        house.model.requests()[0].messages.iter().cloned().find(|m| matches!(m, Message::Context { .. }));
+    assert_eq!(
+        context,
+        Some(Message::Context { content: "it is noon".into(), source: Source::owner("clock") })
+    );
+    house.sound();
+}
+
+// C-PIPE-4, C-RUN-2: who blocks the arbiter's thread is named.
+#[tokio::test]
+async fn a_handler_that_blocks_the_thread_is_named() {
+    let house = house(vec![calls(&[("Echo", r#"{"text":"x"}"#)]), say("done")], |at| {
+        at.guard("sleeper", |_| {
+            std::thread::sleep(Duration::from_millis(400));
+            None
+        });
+    })
+    .await;
+    assert_eq!(house.prompt("go").await, EndReason::Completed);
+    let stalls = house.runtime.stalls();
+    assert!(
+        stalls.iter().any(|s| s.id == HandlerId::new("test", "sleeper") && s.point == Some(Point::Guard)),
+        "{stalls:?}"
+    );
+}
+
+// C-RUN-2: a full door is a typed error that hands the prompt back.
+#[tokio::test]
+async fn overload_is_typed_and_loses_nothing() {
+    let blocked = Arc::new(Mutex::new(()));
+    let hold = blocked.clone();
+    let model = Answers::new(vec![calls(&[("Echo", r#"{"text":"x"}"#)]), say("done")]);
+    let house = house_with(model, MemoryJournal::new(), false, move |at| {
+        at.guard("stuck", move |_| {
+            let _held = hold.lock().unwrap();
+            None
+        });
+    })
+    .await;
+    let session = house.session.clone();
+    let turn = {
+        let _held = blocked.lock().unwrap();
+        let turn = session.prompt("go").await.unwrap();
+        // The arbiter's thread is blocked in the guard: nothing is taken from the door any more.
+        while house.runtime.live_calls().is_empty() {
+            std::thread::yield_now();
+        }
+        let mut waiting = Vec::new();
+        let busy = loop {
+            let mut next = Box::pin(session.try_prompt("more"));
+            match futures::FutureExt::now_or_never(&mut next) {
+                Some(Err(SubmitError::Busy { prompts })) => break prompts,
+                Some(other) => panic!("{other:?}"),
+                None => waiting.push(next),
+            }
+            assert!(waiting.len() <= 64, "the door never filled");
+        };
+        assert_eq!(busy, [Content::text("more")]);
+        // Giving up waiting does not lose what is at the door.
+        drop(waiting);
+        turn
+    };
+    assert_eq!(turn.await, EndReason::Completed);
+    assert!(house.runtime.clone().shutdown(Duration::from_secs(20)).await.parked.is_empty());
+    let queued = house.kinds().iter().filter(|k| *k == "prompt/queued").count();
+    assert!(queued > 30, "{queued}");
+}

@@ -1,0 +1,201 @@
+//! The floor: the same turn as straight-line code. No actor, no seam, no span, no containment, no cancel to listen for;
+//! the same records through the same law into the same journal, the same barriers, model and tool.
+
+use futures::StreamExt;
+use portcullis::{
+    Arguments, AssistantBlock, AssistantMessage, At, Batch, Body, CallKey, CallPath, Cancel, Claim, Draft,
+    EndReason, Execution, Finish, Frozen, HeaderChanged, Journal, Mint, Model, ModelEvent, ModelRequest,
+    ModelRequested, Outcome, Ownership, PromptQueued, QueueKind, RequestHeader, Scene, Seq, SessionCreated,
+    SessionId, SessionInfo, Source, StepEnd, StepStart, Tool, ToolCall, ToolCx, ToolDispatched, ToolHeader,
+    ToolResult, ToolReturned, ToolSpec, TurnEnd, TurnStart, UserMessage, law::State,
+};
+use std::{
+    sync::Arc,
+    time::{Instant, SystemTime, UNIX_EPOCH},
+};
+
+pub struct Plain {
+    state: State,
+    own: Ownership,
+    journal: Arc<dyn Journal>,
+    model: Arc<dyn Model>,
+    tool: Arc<dyn Tool>,
+    spec: Arc<ToolSpec>,
+    header: Arc<RequestHeader>,
+    info: Arc<SessionInfo>,
+    mint: Mint,
+    turns: u64,
+}
+
+impl Plain {
+    pub async fn open(
+        name: &str,
+        journal: Arc<dyn Journal>,
+        model: impl Model,
+        tool: impl Tool,
+    ) -> Plain {
+        let id = SessionId::new(name).expect("a sound name");
+        let own = journal.claim(&id, 1, Claim::CreateOrOpen).await.expect("the session is free");
+        let spec = Arc::new(tool.spec());
+        let header = RequestHeader {
+            model: model.name(),
+            system: "".into(),
+            tools: vec![ToolHeader {
+                name: spec.name.clone(),
+                description: spec.description.clone(),
+                schema: spec.schema.clone(),
+            }],
+        };
+        let mut plain = Plain {
+            state: State::new(),
+            own,
+            journal,
+            model: Arc::new(model),
+            tool: Arc::new(tool),
+            spec,
+            header: Arc::new(header),
+            info: Arc::new(SessionInfo::new(id.clone(), "/".into(), "library")),
+            mint: Mint::new(7),
+            turns: 0,
+        };
+        let created =
+            SessionCreated { id, cwd: "/".into(), channel: "library".into(), parent: None, seed: None };
+        plain.commit([Draft::new(At::session(), created)]);
+        plain
+    }
+
+    fn commit<const N: usize>(&mut self, drafts: [Draft; N]) {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_millis());
+        let mut batch = Batch::default();
+        for draft in drafts {
+            let record = draft.seal(self.state.head(), u64::try_from(now).unwrap_or(u64::MAX));
+            self.state.apply(&record).expect("a lawful record");
+            batch.records.push(record);
+        }
+        let _enqueued = self.journal.append(&mut self.own, batch).expect("enqueued");
+    }
+
+    fn put(&mut self, at: &At, body: impl Into<Body>) {
+        self.commit([Draft::new(at.clone(), body)]);
+    }
+
+    async fn durable(&self) {
+        self.own.commits.ticket(self.own.head).wait().await.expect("durable");
+    }
+
+    /// One turn: a prompt, steps until the model makes no calls, the end.
+    pub async fn turn(&mut self, prompt: &str) {
+        self.turn_acknowledged(prompt, || {}).await;
+    }
+
+    /// The same; tells when the prompt is durable.
+    pub async fn turn_acknowledged(&mut self, prompt: &str, acknowledge: impl FnOnce()) {
+        let from = self.state.head();
+        let queued =
+            PromptQueued { kind: QueueKind::Prompt, content: prompt.into(), source: Source::User };
+        self.put(&At::session(), queued.clone());
+        self.durable().await;
+        acknowledge();
+
+        self.turns += 1;
+        let turn = self.turns;
+        let in_turn = At::turn(turn);
+        self.put(&in_turn, TurnStart { takes: vec![from] });
+        self.put(&in_turn, UserMessage { content: queued.content, source: Source::User, from });
+        let cancel = Cancel::new();
+        for step in 1.. {
+            let at = At::step(turn, step);
+            let start = Draft::new(at.clone(), StepStart {});
+            if self.state.header().is_none() {
+                self.commit([start, Draft::new(at.clone(), HeaderChanged(self.header.clone()))]);
+            } else {
+                self.commit([start]);
+            }
+            self.put(&at, ModelRequested { attempt: 1 });
+            self.durable().await;
+            let message = self.message(&cancel).await;
+            self.put(&at, message.clone());
+            let mut calls = 0;
+            for (id, name, raw) in message.calls() {
+                self.call(turn, step, calls, from, (id, name, raw), &cancel).await;
+                calls += 1;
+            }
+            self.put(&at, StepEnd {});
+            if calls == 0 {
+                break;
+            }
+        }
+        self.put(&in_turn, TurnEnd { reason: EndReason::Completed, dropped: Vec::new() });
+        self.durable().await;
+    }
+
+    async fn message(&self, cancel: &Cancel) -> AssistantMessage {
+        let request = ModelRequest::new(self.header.clone(), self.state.transcript(), 1, cancel.clone());
+        let mut events = self.model.respond(request);
+        let mut blocks = Vec::new();
+        let mut open = None;
+        let mut finish = Finish::Stop;
+        while let Some(event) = events.next().await {
+            match event.expect("the model answers") {
+                ModelEvent::Text(text) => blocks.push(AssistantBlock::Text { text: text.into() }),
+                ModelEvent::CallStart { id, name } => open = Some((id, name)),
+                ModelEvent::CallText(arguments) => {
+                    let (id, name) = open.take().expect("begun");
+                    let arguments = arguments.into();
+                    blocks.push(AssistantBlock::Call { id: id.into(), name: name.into(), arguments });
+                }
+                ModelEvent::Finish(how) => {
+                    finish = how;
+                    break;
+                }
+                _ => {}
+            }
+        }
+        AssistantMessage { blocks: blocks.into(), usage: None, finish }
+    }
+
+    /// Seal, check, four records, the body.
+    async fn call(
+        &mut self,
+        turn: u64,
+        step: u32,
+        position: u32,
+        prompt: Seq,
+        (id, name, raw): (&Arc<str>, &Arc<str>, &Arc<str>),
+        cancel: &Cancel,
+    ) {
+        let path = CallPath::top(position);
+        let at = At::call(turn, step, path.clone());
+        let token = self.mint.root();
+        let arguments = Frozen::arguments(raw).expect("one JSON object");
+        self.spec.accepts(&arguments).expect("of the schema");
+        let call = ToolCall {
+            name: name.clone(),
+            id: id.clone(),
+            arguments: Arguments::Sealed { text: arguments.clone() },
+            idempotent: self.spec.idempotent,
+            concurrency_safe: self.spec.concurrency_safe,
+        };
+        self.put(&at, call);
+        let execution = Execution::new(
+            token.id(),
+            None,
+            Scene::new(self.info.clone(), turn, step, Some(prompt)),
+            CallKey { turn, step, call: path },
+            id.clone(),
+            self.spec.clone(),
+            arguments.clone(),
+            arguments,
+        );
+        self.put(&at, ToolDispatched { attempt: 1 });
+        self.durable().await;
+        let started = Instant::now();
+        let outcome = Outcome::from(self.tool.call(execution, ToolCx::new(cancel.child(), 1)).await);
+        let ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let (content, error) = outcome.for_model();
+        let ended = outcome.ended.clone();
+        self.put(&at, ToolReturned { attempt: 1, outcome: Arc::new(outcome), ms });
+        self.put(&at, ToolResult { outcome: ended, content, error });
+        self.mint.end(&token).expect("ended once");
+    }
+}

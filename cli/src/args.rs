@@ -1,0 +1,65 @@
+//! What the command understands.
+
+use clap::{Args as ClapArgs, Parser, Subcommand};
+use std::path::PathBuf;
+
+/// Runs agent sessions under the policy of a project, with every decision in a durable log.
+#[derive(Debug, Parser)]
+#[command(
+    name = "portcullis",
+    version,
+    arg_required_else_help = true,
+    after_help = "Exit codes: 0 every turn completed, 1 a turn ended in any other way, 2 it did not start.\n\
+    PORTCULLIS_LOG=debug shows diagnostics, NO_COLOR=1 turns colours off."
+)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    pub(crate) mode: Mode,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Mode {
+    /// Plays the script in DIR/model.json, under the hooks in DIR/.claude/settings.json
+    Run(RunArgs),
+    /// Lists the sessions of DIR, or shows one
+    Log(LogArgs),
+}
+
+/// Plays the script in DIR/model.json, under the hooks in DIR/.claude/settings.json.
+///
+/// Sends the prompt of each of the script's turns in order and shows what happens as it happens: what the model says, each
+/// call, who decided what about it, why and how long that took. Bash, Read, Write and Edit work in DIR. Every record of the session
+/// is kept in DIR/.portcullis/journal.db before it takes effect.
+///
+/// When a hook asks for approval, the question is put on the terminal. Without a terminal such calls are denied, unless --yes
+/// allows them. Ctrl-C cancels the turn and closes its log; a second Ctrl-C leaves the turn open, to be continued.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "Exit codes: 0 every turn completed, 1 a turn ended in any other way, 2 it did not start.")]
+pub(crate) struct RunArgs {
+    /// The project
+    pub(crate) dir: PathBuf,
+    /// Another script than DIR/model.json
+    #[arg(long, value_name = "FILE")]
+    pub(crate) model: Option<PathBuf>,
+    /// Allows every call that a hook wants to have approved
+    #[arg(long)]
+    pub(crate) yes: bool,
+    /// Prints each record as one line of JSON once it is on disk, and nothing else
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Continues this session, or starts it; otherwise a new one is started: run-1, run-2, …
+    #[arg(long, value_name = "NAME")]
+    pub(crate) session: Option<String>,
+}
+
+/// Lists the sessions of DIR, or shows one as the timeline that `run` showed. Also works beside a live run.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct LogArgs {
+    /// The project
+    pub(crate) dir: PathBuf,
+    /// The session to show
+    pub(crate) session: Option<String>,
+    /// Prints one line of JSON a session, or a record
+    #[arg(long)]
+    pub(crate) json: bool,
+}

@@ -1,0 +1,503 @@
+//! One renderer for what happens and for what happened: records in, lines for a person out.
+//!
+//! A call's heading comes with the first record about it, which may be a decision from before its identity was sealed; so
+//! what the model said is remembered until then. Texts are cleaned and shortened here and nowhere else.
+
+use crate::paint::{Paint, Tint, clean, head, wrap};
+use crate::words::{arguments, how_long, names, who};
+use portcullis::{
+    Arguments, AssistantBlock, AssistantMessage, At, Body, CallPath, Content, Continue, Decision, DecisionRecorded,
+    Ended, EndReason, Finish, Gate, GuardVerdict, HandlerId, InputResolved, OwnRecord, Record, Resolution, Review, Seq,
+    Source, Submit, ToolCall, ToolResult, ToolRewrite, TurnEnd,
+};
+use std::collections::HashMap;
+
+/// Where the text begins, beside the labels.
+const GUTTER: usize = 12;
+/// Lines shown of what people and models say.
+const SAID: usize = 24;
+/// Lines shown of a result, of added context and of arguments.
+const BESIDE: usize = 8;
+
+/// Renders a session's records, in order.
+#[derive(Debug)]
+pub(crate) struct Timeline {
+    paint: Paint,
+    session: String,
+    out: String,
+    /// Handlers by the command they run, as far as the log said so.
+    commands: HashMap<HandlerId, String>,
+    queued: HashMap<Seq, Content>,
+    /// The calls of the open step: name and arguments.
+    calls: Vec<(String, String)>,
+    /// The call that the last heading was about.
+    shown: Option<CallPath>,
+    /// Handlers that had nothing against it, held back to be named on one line.
+    passed: Vec<String>,
+    passed_as: &'static str,
+    /// How long the proposals of the open call took.
+    proposed: HashMap<HandlerId, u64>,
+    /// What stands in the way of the open call was told.
+    told: bool,
+    body_ms: Option<u64>,
+    /// The reasons given for going on, which the steering then repeats.
+    goes_on: String,
+    turn: Count,
+}
+
+/// What a turn came to.
+#[derive(Debug, Default)]
+struct Count {
+    began: (u64, u64),
+    steps: u64,
+    calls: u64,
+    denied: u64,
+    changed: u64,
+    approved: u64,
+}
+
+impl Timeline {
+    pub(crate) fn new(paint: Paint, session: &str) -> Timeline {
+        Timeline {
+            paint,
+            session: session.to_owned(),
+            out: String::new(),
+            commands: HashMap::new(),
+            queued: HashMap::new(),
+            calls: Vec::new(),
+            shown: None,
+            passed: Vec::new(),
+            passed_as: "",
+            proposed: HashMap::new(),
+            told: false,
+            body_ms: None,
+            goes_on: String::new(),
+            turn: Count::default(),
+        }
+    }
+
+    /// The lines of a record; often none.
+    pub(crate) fn show(&mut self, record: &Record) -> String {
+        if let Some(call) = &record.at.call {
+            self.heading(call);
+        } else {
+            self.shown = None;
+        }
+        match &record.body {
+            Body::ConfigInForce(config) => {
+                let handlers = names(config.handlers.len(), "handler");
+                let text = format!("{} · model {} · {handlers}", self.session, config.model);
+                self.block("session", Tint::Quiet, &text, Tint::Quiet, SAID);
+            }
+            Body::SessionResumed(_) => {
+                let text = format!("{} goes on where its log ended", self.session);
+                self.block("session", Tint::Quiet, &text, Tint::Quiet, SAID);
+            }
+            Body::SessionClosed(closed) => self.block("closed", Tint::Quiet, &closed.reason, Tint::Quiet, SAID),
+            Body::PromptQueued(queued) => {
+                self.queued.insert(record.seq, queued.content.clone());
+                if queued.kind.opens_turn() {
+                    self.space();
+                    self.said("you", Tint::Bold, &queued.content);
+                }
+            }
+            Body::TurnStart(_) => self.turn = Count { began: (record.seq.0, record.time), ..Count::default() },
+            Body::UserMessage(message) => {
+                if self.queued.get(&message.from).is_some_and(|sent| *sent != message.content) {
+                    self.said(" ~ changed", Tint::Notice, &message.content);
+                }
+            }
+            Body::PromptBlocked(_) => self.flush(),
+            Body::ContextMessage(context) => {
+                let text = context.content.to_text();
+                let from = source(&context.source);
+                self.block(" + context", Tint::Name, &format!("{from}: {text}"), Tint::Quiet, BESIDE);
+            }
+            Body::SteeringMessage(steering) => {
+                let text = steering.content.to_text();
+                if !self.goes_on.contains(text.trim()) || text.trim().is_empty() {
+                    let text = format!("{}: {text}", source(&steering.source));
+                    self.block(" + steering", Tint::Name, &text, Tint::Quiet, BESIDE);
+                }
+                self.goes_on.clear();
+            }
+            Body::StepStart(_) => self.turn.steps += 1,
+            Body::ModelRequested(requested) if requested.attempt > 1 => {
+                let text = format!("is asked again, attempt {}", requested.attempt);
+                self.block("model", Tint::Notice, &text, Tint::Plain, SAID);
+            }
+            Body::AssistantMessage(message) => self.assistant(message),
+            Body::ToolCall(call) => self.call(&record.at, call),
+            Body::ToolRewrite(rewrite) => self.rewritten(&record.at, rewrite),
+            Body::DecisionRecorded(decision) => self.decision(decision),
+            Body::InputRequested(asked) => {
+                // Each ask was told with its decision; a tool's own question has none.
+                if asked.by.is_empty() {
+                    let reasons: Vec<&str> = asked.reasons.iter().map(|reason| reason.as_str()).collect();
+                    self.block(" ? asks", Tint::Notice, &reasons.join("; "), Tint::Plain, BESIDE);
+                }
+            }
+            Body::InputResolved(resolved) => self.resolved(resolved),
+            Body::ToolDispatched(dispatched) => {
+                self.flush();
+                if dispatched.attempt > 1 {
+                    let text = format!("attempt {}", dispatched.attempt);
+                    self.block(" · again", Tint::Notice, &text, Tint::Plain, BESIDE);
+                }
+            }
+            Body::ToolReturned(returned) => self.body_ms = Some(returned.ms),
+            Body::ToolResult(result) => self.result(result),
+            Body::TurnCancelled(cancelled) => {
+                let text = match &cancelled.by {
+                    Source::User => "by you".to_owned(),
+                    other => format!("by {}: {}", source(other), cancelled.cause.0.as_str()),
+                };
+                self.block("cancelled", Tint::Notice, &text, Tint::Plain, BESIDE);
+            }
+            Body::TurnEnd(end) => self.end(record, end),
+            Body::Own(own) => self.own(own),
+            _ => {}
+        }
+        std::mem::take(&mut self.out)
+    }
+
+    /// The call's name and arguments, once, before anything about it.
+    fn heading(&mut self, call: &CallPath) {
+        if self.shown.as_ref() == Some(call) {
+            return;
+        }
+        self.flush();
+        self.shown = Some(call.clone());
+        (self.told, self.body_ms) = (false, None);
+        self.proposed.clear();
+        let known = match call.positions() {
+            [position] => usize::try_from(*position).ok().and_then(|position| self.calls.get(position)),
+            _ => None,
+        };
+        if let Some((name, text)) = known.cloned() {
+            self.block(&name, Tint::Name, &text, Tint::Plain, BESIDE);
+        }
+    }
+
+    fn assistant(&mut self, message: &AssistantMessage) {
+        let mut label = "model";
+        for block in message.blocks.iter() {
+            match block {
+                AssistantBlock::Text { text } => self.block(label, Tint::Bold, text, Tint::Plain, SAID),
+                AssistantBlock::Reasoning { text } => self.block(label, Tint::Bold, text, Tint::Quiet, BESIDE),
+                _ => continue,
+            }
+            label = "";
+        }
+        let calls = message.calls();
+        self.calls = calls.map(|(_, name, raw)| (name.to_string(), arguments(raw))).collect();
+        self.turn.calls += self.calls.len() as u64;
+        if message.finish == Finish::MaxTokens {
+            let text = "it ran into its output limit; calls of this message do not run";
+            self.block(" ! cut", Tint::Notice, text, Tint::Plain, BESIDE);
+        }
+    }
+
+    fn call(&mut self, at: &At, call: &ToolCall) {
+        // A call that a tool made was not in the model's message.
+        if at.call.as_ref().is_some_and(|path| !path.is_top()) {
+            let text = match &call.arguments {
+                Arguments::Sealed { text } => arguments(text.text()),
+                Arguments::Refused { raw, .. } => arguments(raw),
+            };
+            self.block(&call.name, Tint::Name, &format!("(within the call above) {text}"), Tint::Plain, BESIDE);
+            self.turn.calls += 1;
+        }
+    }
+
+    fn rewritten(&mut self, at: &At, rewrite: &ToolRewrite) {
+        self.turn.changed += 1;
+        let by = who(&self.commands, &rewrite.by);
+        let ms = self.proposed.get(&rewrite.by).map(|ms| format!(" ({})", how_long(*ms))).unwrap_or_default();
+        let text = format!("{by}{ms}: {}", arguments(rewrite.effective.text()));
+        self.block(" ~ changed", Tint::Notice, &text, Tint::Plain, BESIDE);
+        let _ = at;
+    }
+
+    fn decision(&mut self, decision: &DecisionRecorded) {
+        let by = format!("{} ({})", who(&self.commands, &decision.id), how_long(decision.ms));
+        if let Some(failure) = &decision.failure {
+            let text = format!("{by}: {failure}; {}", decision.point.on_failure());
+            let note = format!("{by}: {failure}");
+            // A shell hook's failure is its bridge's to judge, and that proceeds where the decision says so.
+            let denies = !matches!(decision.decision.word(), "pass" | "allow" | "accept" | "abstain" | "started");
+            self.block(" ! failed", Tint::Bad, if denies { &text } else { &note }, Tint::Plain, BESIDE);
+            self.told |= denies;
+        } else {
+            self.verdict(decision, &by);
+        }
+        if let Some(halt) = &decision.halt {
+            self.block(" ■ halts", Tint::Bad, &format!("{by}: {halt}"), Tint::Plain, BESIDE);
+        }
+    }
+
+    fn verdict(&mut self, decision: &DecisionRecorded, by: &str) {
+        let mut tell = |label: &str, tint, text: &str| self.block(label, tint, text, Tint::Plain, BESIDE);
+        match &decision.decision {
+            Decision::SessionStart(_) => self.pass("ran", by),
+            Decision::PromptSubmit(Submit::Block { reason }) => {
+                tell(" ✗ blocked", Tint::Bad, &format!("{by}: {reason}"));
+            }
+            Decision::PromptSubmit(Submit::Allow { content: Some(_) }) => tell(" ~ changed", Tint::Notice, by),
+            Decision::Rewrite(proposal) => {
+                if proposal.arguments.is_some() {
+                    self.proposed.insert(decision.id.clone(), decision.ms);
+                }
+                match &proposal.carried {
+                    Some(gate) => self.gate(gate, by),
+                    None if proposal.arguments.is_none() => self.pass("passed", by),
+                    None => {}
+                }
+            }
+            Decision::PreExecute(gate) => self.gate(gate, by),
+            Decision::Guard(GuardVerdict::Deny { reason }) => {
+                tell(" ✗ denied", Tint::Bad, &format!("{by}: {reason}"));
+                self.told = true;
+            }
+            Decision::PostExecute(Review::Block { feedback }) => {
+                tell(" ✗ objects", Tint::Bad, &format!("{by}: {feedback}"));
+            }
+            Decision::PostExecute(Review::Accept { content: Some(_) }) => {
+                tell(" ~ changed", Tint::Notice, &format!("{by}: what the model reads"));
+            }
+            Decision::Continuation(Continue::Again { reason }) => {
+                let reason = reason.as_ref().map_or(Continue::GENERIC, |reason| reason.as_str());
+                tell(" ↻ goes on", Tint::Notice, &format!("{by}: {reason}"));
+                self.goes_on.push_str(reason);
+                self.goes_on.push('\n');
+            }
+            _ => self.pass("passed", by),
+        }
+    }
+
+    fn gate(&mut self, gate: &Gate, by: &str) {
+        match gate {
+            Gate::Deny { reason } => {
+                self.block(" ✗ denied", Tint::Bad, &format!("{by}: {reason}"), Tint::Plain, BESIDE);
+                self.told = true;
+            }
+            Gate::Ask { reason } => {
+                let why = reason.as_ref().map_or("wants a person to agree", |reason| reason.as_str());
+                self.block(" ? asks", Tint::Notice, &format!("{by}: {why}"), Tint::Plain, BESIDE);
+            }
+            _ => self.pass("allowed", by),
+        }
+    }
+
+    /// Someone had nothing against it: named with the others on one line.
+    fn pass(&mut self, label: &'static str, by: &str) {
+        if self.passed_as != label {
+            self.flush();
+        }
+        self.passed_as = label;
+        self.passed.push(by.to_owned());
+    }
+
+    fn resolved(&mut self, resolved: &InputResolved) {
+        let said = resolved.text.as_ref().map(|text| format!(": {text}")).unwrap_or_default();
+        match resolved.resolution {
+            Resolution::Allowed => {
+                self.turn.approved += 1;
+                let text = format!("{}{said}", source(&resolved.by));
+                return self.block(" ✓ allowed", Tint::Good, &text, Tint::Plain, BESIDE);
+            }
+            Resolution::Refused => {
+                let text = format!("{}{said}", source(&resolved.by));
+                self.block(" ✗ refused", Tint::Bad, &text, Tint::Plain, BESIDE);
+            }
+            Resolution::Unavailable => {
+                let text = "there is no one to ask; run on a terminal to be asked, or with --yes to allow";
+                self.block(" ✗ denied", Tint::Bad, text, Tint::Plain, BESIDE);
+            }
+            Resolution::Cancelled => {
+                self.block(" ✗ no answer", Tint::Bad, "the question was withdrawn", Tint::Plain, BESIDE);
+            }
+            Resolution::Expired => {
+                self.block(" ✗ no answer", Tint::Bad, "nobody answered in time", Tint::Plain, BESIDE);
+            }
+        }
+        self.told = true;
+    }
+
+    fn result(&mut self, result: &ToolResult) {
+        self.flush();
+        let took = self.body_ms.take().map(how_long);
+        let (label, tint) = match &result.outcome {
+            Ended::Completed if result.error => (" ✗ error", Tint::Bad),
+            Ended::Completed => (" ✓ done", Tint::Good),
+            _ if !result.outcome.was_dispatched() => {
+                self.turn.denied += 1;
+                // The reason stands above: it is the result.
+                if self.told {
+                    return;
+                }
+                (" ✗ not run", Tint::Bad)
+            }
+            Ended::ToolError => (" ✗ failed", Tint::Bad),
+            Ended::Timeout { .. } => (" ✗ too slow", Tint::Bad),
+            Ended::Cancelled { .. } => (" ✗ stopped", Tint::Bad),
+            _ => (" ✗ failed", Tint::Bad),
+        };
+        let content = clean(&result.content.to_text());
+        let room = self.paint.width - GUTTER;
+        let lines: Vec<String> = content.trim_end().split('\n').map(|line| cut(line, room)).collect();
+        let took = took.unwrap_or_default();
+        match &lines[..] {
+            [only] if only.chars().count() + took.len() + 2 <= room => {
+                let text = [&*took, only].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>();
+                self.label(label, tint, &text.join(": "), Tint::Plain);
+            }
+            _ => {
+                self.label(label, tint, &took, Tint::Plain);
+                self.lines(lines, Tint::Quiet, BESIDE);
+            }
+        }
+    }
+
+    fn end(&mut self, record: &Record, end: &TurnEnd) {
+        self.space();
+        let turn = record.at.turn.unwrap_or_default();
+        let count = std::mem::take(&mut self.turn);
+        let tint = if end.reason.is_success() { Tint::Good } else { Tint::Bad };
+        let why = why(&self.commands, &end.reason);
+        if !why.is_empty() {
+            self.block(end.reason.name(), tint, &why, Tint::Plain, SAID);
+        }
+        let mut parts = vec![format!("turn {turn}"), names(count.steps, "step"), names(count.calls, "call")];
+        let of = [(count.denied, "denied"), (count.changed, "changed"), (count.approved, "approved")];
+        parts.extend(of.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{n} {what}")));
+        parts.push(names(record.seq.0 + 1 - count.began.0, "record"));
+        parts.push(how_long(record.time.saturating_sub(count.began.1)));
+        if !end.dropped.is_empty() {
+            parts.push(format!("{} dropped", names(end.dropped.len(), "queued message")));
+        }
+        let label = if why.is_empty() { end.reason.name() } else { "" };
+        self.block(label, tint, &parts.join(" · "), Tint::Quiet, SAID);
+    }
+
+    /// What a bridge noted: who its handlers are, and what a hook has to say to the user.
+    fn own(&mut self, own: &OwnRecord) {
+        let root = own.data.root();
+        let text = |key| root.get(key).and_then(portcullis::View::as_str);
+        let (Some(owner), Some(handler)) = (text("dialect"), text("handler")) else { return };
+        let id = HandlerId::new(&*owner, &*handler);
+        match &*own.kind {
+            "hook/invoked" => {
+                if let Some(command) = text("command") {
+                    self.commands.insert(id, clean(&command));
+                }
+            }
+            "hook/result" => {
+                let by = who(&self.commands, &id);
+                if let Some(message) = text("message") {
+                    self.block(" » says", Tint::Name, &format!("{by}: {message}"), Tint::Plain, BESIDE);
+                }
+                if root.get("timed_out").and_then(portcullis::View::as_bool) == Some(true) {
+                    let text = format!("{by}: it ran into its time limit and decides nothing");
+                    self.block(" ! too slow", Tint::Notice, &text, Tint::Plain, BESIDE);
+                }
+                let unused = root.get("unused").map(|unused| unused.items()).into_iter().flatten();
+                let unused: Vec<String> = unused.filter_map(|key| key.as_str()).map(Into::into).collect();
+                if !unused.is_empty() {
+                    let text = format!("{by}: `{}` has no effect here", unused.join("`, `"));
+                    self.block(" ! unused", Tint::Notice, &text, Tint::Plain, BESIDE);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn said(&mut self, label: &str, tint: Tint, content: &Content) {
+        self.block(label, tint, &content.to_text(), Tint::Plain, SAID);
+    }
+
+    /// Names those who had nothing against it.
+    fn flush(&mut self) {
+        if self.passed.is_empty() {
+            return;
+        }
+        let text = std::mem::take(&mut self.passed).join(", ");
+        self.block(&format!(" · {}", self.passed_as), Tint::Quiet, &text, Tint::Quiet, BESIDE);
+    }
+
+    /// A label with a text beside it, broken into lines and shortened.
+    fn block(&mut self, label: &str, tint: Tint, text: &str, text_tint: Tint, most: usize) {
+        self.flush();
+        let room = self.paint.width.saturating_sub(GUTTER.max(label.chars().count() + 1));
+        let (mut lines, left) = head(wrap(&clean(text), room), most);
+        if left > 0 {
+            lines.push(format!("… {} more", names(left, "line")));
+        }
+        let mut lines = lines.into_iter();
+        let first = lines.next().unwrap_or_default();
+        self.label(label, tint, &first, text_tint);
+        self.lines(lines.collect(), text_tint, usize::MAX - 1);
+    }
+
+    fn label(&mut self, label: &str, tint: Tint, text: &str, text_tint: Tint) {
+        let label = cut(&clean(label), self.paint.width / 2);
+        let pad = GUTTER.saturating_sub(label.chars().count()).max(1);
+        let line = format!("{}{}{}", self.paint.tint(tint, &label), " ".repeat(pad), self.paint.tint(text_tint, text));
+        self.out.push_str(line.trim_end());
+        self.out.push('\n');
+    }
+
+    fn lines(&mut self, lines: Vec<String>, tint: Tint, most: usize) {
+        let (mut lines, left) = head(lines, most);
+        if left > 0 {
+            lines.push(format!("… {} more", names(left, "line")));
+        }
+        for line in lines {
+            if !line.is_empty() {
+                self.out.push_str(&" ".repeat(GUTTER));
+                self.out.push_str(&self.paint.tint(tint, &line));
+            }
+            self.out.push('\n');
+        }
+    }
+
+    fn space(&mut self) {
+        self.flush();
+        self.out.push('\n');
+    }
+}
+
+/// A line that is too long for its room, cut.
+fn cut(line: &str, room: usize) -> String {
+    if line.chars().count() <= room {
+        return line.to_owned();
+    }
+    let kept: String = line.chars().take(room.saturating_sub(1)).collect();
+    kept + "…"
+}
+
+fn source(source: &Source) -> String {
+    match source {
+        Source::User => "you".to_owned(),
+        Source::Owner { owner } => owner.to_string(),
+        _ => "the runtime".to_owned(),
+    }
+}
+
+/// What there is to say about an end beside its name.
+fn why(commands: &HashMap<HandlerId, String>, end: &EndReason) -> String {
+    match end {
+        EndReason::Rejected { reason } => reason.to_string(),
+        EndReason::Aborted { by, .. } if *by == Source::User => "cancelled by you".to_owned(),
+        EndReason::Aborted { by, reason } => format!("cancelled by {}: {}", source(by), reason.0.as_str()),
+        EndReason::Halted { by, reason } => format!("{}: {reason}", who(commands, by)),
+        EndReason::MaxTokens => "the model ran into its output limit".to_owned(),
+        EndReason::ContinuationCap { limit } => {
+            format!("it was forced on {limit} times, which is the limit; a Stop hook should let go when `stop_hook_active` is true")
+        }
+        EndReason::Error { code, message } => format!("{message} ({code})"),
+        EndReason::Interrupted => "it was given up after a restart".to_owned(),
+        EndReason::Unknown => "a later version ended it in a way that this one does not know".to_owned(),
+        _ => String::new(),
+    }
+}
