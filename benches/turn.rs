@@ -84,7 +84,7 @@ async fn across_threads(model: Head) -> Pairs {
             let journal = Arc::new(MemoryJournal::new());
             let mut plain = Plain::open("s", journal, model, house::note(Stamps::default(), 1)).await;
             while let Some((taken, ended)) = prompted.recv().await {
-                plain.turn_acknowledged("go", || drop(taken.send(()))).await;
+                plain.turn_acknowledged("go", || _ = taken.send(())).await;
                 let _ = ended.send(());
             }
         });

@@ -36,6 +36,16 @@ impl Builder {
         self
     }
 
+    /// Adds several tools, such as those of a [`Workspace`](portcullis_tools::Workspace).
+    pub fn tools(mut self, tools: impl IntoIterator<Item = Arc<dyn Tool>>) -> Builder {
+        for tool in tools {
+            if let Err(error) = self.table.tool(tool) {
+                self.refused.get_or_insert(error);
+            }
+        }
+        self
+    }
+
     /// Registers the handlers of one owner. The owner's name and each handler's are parts of durable keys: keep them
     /// stable from release to release.
     pub fn policy(mut self, owner: &str, register: impl FnOnce(&mut Registrar<'_>)) -> Builder {

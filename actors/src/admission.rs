@@ -60,17 +60,19 @@ impl Pass {
     /// changes nothing.
     pub(crate) async fn away<T>(&self, foreign: impl Future<Output = T>) -> T {
         let mut foreign = pin!(foreign);
-        if let Poll::Ready(answer) = poll_fn(|cx| Poll::Ready(foreign.as_mut().poll(cx))).await {
-            return answer;
-        }
-        let away = Away::go(self.held.clone());
-        let answer = foreign.await;
-        drop(away);
-        let back = {
+        let answer = match poll_fn(|cx| Poll::Ready(foreign.as_mut().poll(cx))).await {
+            Poll::Ready(answer) => answer,
+            Poll::Pending => {
+                let _away = Away::go(self.held.clone());
+                foreign.await
+            }
+        };
+        // An earlier await may have been dropped half-way, so the permit may be missing in either case.
+        let missing = {
             let held = self.held.borrow();
             held.in_turn && held.away == 0 && held.permit.is_none()
         };
-        if back {
+        if missing {
             let permit = self.acquire().await;
             let mut held = self.held.borrow_mut();
             if held.in_turn && held.permit.is_none() {

@@ -19,8 +19,8 @@ use tokio::time::{Sleep, sleep};
 pub(crate) fn contain<T>(
     watched: Watched,
     limit: Option<Duration>,
-    work: LocalBoxFuture<'static, Result<T, BoxError>>,
-) -> Contained<T> {
+    work: LocalBoxFuture<'_, Result<T, BoxError>>,
+) -> Contained<'_, T> {
     Contained { work: Some(work), watched, limit, timer: None }
 }
 
@@ -44,14 +44,14 @@ pub(crate) fn contain_sync<T>(work: impl FnOnce() -> T) -> Result<T, Failure> {
 }
 
 /// See [`contain`].
-pub(crate) struct Contained<T> {
-    work: Option<LocalBoxFuture<'static, Result<T, BoxError>>>,
+pub(crate) struct Contained<'w, T> {
+    work: Option<LocalBoxFuture<'w, Result<T, BoxError>>>,
     watched: Watched,
     limit: Option<Duration>,
     timer: Option<Pin<Box<Sleep>>>,
 }
 
-impl<T> Contained<T> {
+impl<T> Contained<'_, T> {
     /// Drops the work, containing what its drop does.
     fn discard(&mut self) -> Result<(), Failure> {
         match self.work.take() {
@@ -61,7 +61,7 @@ impl<T> Contained<T> {
     }
 }
 
-impl<T> Future for Contained<T> {
+impl<T> Future for Contained<'_, T> {
     type Output = Result<T, Failure>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
@@ -95,7 +95,7 @@ impl<T> Future for Contained<T> {
     }
 }
 
-impl<T> Drop for Contained<T> {
+impl<T> Drop for Contained<'_, T> {
     fn drop(&mut self) {
         if let Err(failure) = self.discard() {
             tracing::error!(%failure, "foreign code failed while it was dropped");

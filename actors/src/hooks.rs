@@ -49,7 +49,7 @@ pub(crate) async fn run<T: Send + 'static>(
     cx: &SessionCx,
     point: Point,
     id: HandlerId,
-    work: impl FnOnce() -> Contained<T> + Send + 'static,
+    work: impl FnOnce() -> Contained<'static, T> + Send + 'static,
 ) -> Result<T, Failure> {
     let runner = {
         let mut hooks = cx.hooks.borrow_mut();

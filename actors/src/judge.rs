@@ -102,7 +102,7 @@ async fn run_foreign<S: Seam>(cx: &SessionCx, planned: &Planned<S>, input: S::In
     let (run, id) = (planned.run.clone(), planned.id.clone());
     let watched = cx.watched(id.clone(), Some(S::POINT));
     hooks::run(cx, S::POINT, id, move || {
-        let work: Contained<Reply<S::Decision>> =
+        let work: Contained<'static, Reply<S::Decision>> =
             contain(watched, None, Box::pin(async move { run.decide(input).await }));
         work
     })

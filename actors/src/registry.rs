@@ -1,7 +1,11 @@
 //! RegistryActor: one per arbiter. Runs calls over the table; `Execute` is re-entrant, so a call made inside a call
 //! never waits for itself.
 
-use crate::{cx::Room, judge::Stop, pipeline};
+use crate::{
+    cx::Room,
+    judge::Stop,
+    pipeline::{self, Lanes},
+};
 use actix::prelude::*;
 use futures::FutureExt;
 use portcullis_runtime::{CallKey, Cancel, SessionId};
@@ -21,6 +25,7 @@ pub(crate) struct Execute {
     pub(crate) session: SessionId,
     pub(crate) key: CallKey,
     pub(crate) cancel: Cancel,
+    pub(crate) lanes: Lanes,
 }
 
 impl Message for Execute {
@@ -36,7 +41,10 @@ impl actix::Handler<Execute> for RegistryActor {
             match cx {
                 // A defect of ours ends this call's turn, not the actor that every session here depends on.
                 Some(cx) => {
-                    match AssertUnwindSafe(pipeline::run(&cx, call.key, call.cancel)).catch_unwind().await {
+                    match AssertUnwindSafe(pipeline::run(cx, call.key, call.cancel, call.lanes))
+                        .catch_unwind()
+                        .await
+                    {
                         Ok(ran) => ran,
                         Err(_) => Err(Stop::Failed),
                     }

@@ -3,6 +3,7 @@
 use crate::{
     cx::SessionCx,
     judge::{Stop, judge},
+    pipeline::Lanes,
     registry::{Execute, RegistryActor},
     session::{SessionActor, TurnOver},
 };
@@ -12,14 +13,17 @@ use futures::{
     future::{Either, select},
 };
 use portcullis_runtime::{
-    AssistantBlock, AssistantMessage, At, Body, CallKey, Cancel, CauseName, Draft, EndReason, Ending, Finish,
-    HandlerId, HeaderChanged, ModelError, ModelEvent, ModelRequest, ModelRequested, Point, PromptSubmit,
-    RequestHeader, SessionStart, Source, Starting, StepStart, Subject, Submitted, ToolHeader, TurnCancelled,
-    TurnContinuation, Usage,
+    AssistantBlock, AssistantMessage, At, Body, Boundary, CallKey, CallPath, Cancel, CauseName, Draft,
+    EndReason, Ending, Finish, HandlerId, HeaderChanged, ModelError, ModelEvent, ModelRequest,
+    ModelRequested, Point, PromptSubmit, RequestHeader, SessionStart, Source, Starting, StepStart, Subject,
+    Submitted, ToolHeader, TurnCancelled, TurnContinuation, TurnStop, Usage,
     law::{Next, Passed},
 };
 use std::{pin::pin, rc::Rc, sync::Arc};
 use tracing::Instrument;
+
+/// How many bodies of one step overlap at most.
+const OVERLAP: usize = 10;
 
 /// The actor.
 pub(crate) struct TurnActor {
@@ -136,22 +140,47 @@ impl Driver {
                 *passed = None;
                 self.model(attempt).await
             }
-            Next::Call { path, .. } => {
-                let (turn, step) =
-                    self.cx.ledger.read(|s| (s.open_turn().unwrap_or_default(), s.step_number()));
-                let key = CallKey { turn, step, call: path };
-                let execute = Execute { session: self.cx.info.id.clone(), key, cancel: self.cancel.clone() };
-                self.cx.hop();
-                match self.registry.send(execute).await {
-                    Ok(ran) => ran.map(|()| None),
-                    Err(_) => self.fail("registry_gone", "the tool registry's actor is gone").await,
-                }
-            }
+            Next::Call { path, .. } => self.calls(path).await,
             Next::Idle | Next::Await => {
                 self.fail("nothing_owed", "the turn waits for something that is not there").await
             }
             _ => self.fail("unknown_step", "the law asks for something that this driver does not know").await,
         }
+    }
+
+    /// Runs the step's calls from this one on: alone, or together with those behind it whose tools, like its own, are
+    /// safe to overlap (C-TURN-5).
+    async fn calls(&self, first: CallPath) -> Result<Option<EndReason>, Stop> {
+        let (turn, step, open) =
+            self.cx.ledger.read(|s| (s.open_turn().unwrap_or_default(), s.step_number(), s.open_calls()));
+        let safe =
+            |name: &str| self.cx.shared.table.find(name).is_some_and(|(spec, _)| spec.concurrency_safe);
+        let group: Vec<CallPath> = open
+            .into_iter()
+            .skip_while(|(path, _)| *path != first)
+            .take_while(|(_, name)| safe(name))
+            .map(|(path, _)| path)
+            .take(OVERLAP)
+            .collect();
+        let group = if group.len() < 2 { vec![first] } else { group };
+        let lanes = if group.len() == 1 { vec![Lanes::alone()] } else { Lanes::group(group.len()) };
+        let asks = group.into_iter().zip(lanes).map(|(call, lanes)| {
+            let key = CallKey { turn, step, call };
+            let session = self.cx.info.id.clone();
+            self.cx.hop();
+            self.registry.send(Execute { session, key, cancel: self.cancel.clone(), lanes })
+        });
+        let mut stopped = Ok(None);
+        for ran in futures::future::join_all(asks).await {
+            match ran {
+                Ok(Ok(())) => {}
+                // A journal that failed says more than a cancel.
+                Ok(Err(stop)) if !matches!(stopped, Err(Stop::Journal(_))) => stopped = Err(stop),
+                Ok(Err(_)) => {}
+                Err(_) => return self.fail("registry_gone", "the tool registry's actor is gone").await,
+            }
+        }
+        stopped
     }
 
     /// Commits; a turn's end is waited for.
@@ -203,6 +232,9 @@ impl Driver {
                 let (forced, text) = cx.ledger.read(|s| (s.forced_in_a_row(), s.last_text()));
                 let input = Ending::new(scene, forced, text);
                 judge::<TurnContinuation>(cx, at, subject, input, &self.cancel, false).await
+            }
+            (Point::Stop, Subject::Step(_)) => {
+                judge::<TurnStop>(cx, at, subject, Boundary::new(scene), &self.cancel, false).await
             }
             _ => Ok(()),
         }

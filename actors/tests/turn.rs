@@ -444,3 +444,54 @@ async fn a_turn_cut_by_shutdown_goes_on_in_the_next_runtime() {
     again.sound();
     assert_eq!(again.runtime.shutdown(Duration::from_secs(5)).await.parked, []);
 }
+
+// C-TURN-8: turn-stop is asked at each boundary at which the turn would go on, is terminal, and drops steering.
+#[tokio::test]
+async fn turn_stop_ends_the_turn_at_a_step_boundary() {
+    let house = house(vec![calls(&[("Echo", r#"{"text":"a"}"#)]), say("never")], |at| {
+        at.turn_stop("enough", async |b| if b.scene.step == 1 { StopTurn::Stop } else { StopTurn::Abstain });
+        at.turn_continuation("on", async |_| Continue::again("go on"));
+    })
+    .await;
+    assert_eq!(house.prompt("go").await, EndReason::Completed);
+    assert_eq!(house.model.requests().len(), 1);
+    assert_eq!(house.results().len(), 1);
+    house.sound();
+
+    // A forced continuation does not resurrect it, and a failing handler stops, too.
+    let broken = common::house(vec![say("stop")], |at| {
+        at.turn_continuation("on", async |_| Continue::again("go on"));
+        at.turn_stop("broken", async |_| -> StopTurn { panic!("down") });
+    })
+    .await;
+    assert_eq!(broken.prompt("go").await, EndReason::Completed);
+    assert_eq!(broken.model.requests().len(), 1);
+    broken.sound();
+}
+
+// C-TURN-4: what is injected while a tool runs is in the next request, behind the step's results.
+#[tokio::test]
+async fn inject_during_a_tool_joins_the_next_request() {
+    let (entered, mut inside) = tokio::sync::mpsc::unbounded_channel();
+    let gate = std::sync::Arc::new(tokio::sync::Semaphore::new(0));
+    let wait = gate.clone();
+    let house = house(vec![calls(&[("Echo", r#"{"text":"a"}"#)]), say("done")], move |at| {
+        at.post_execute("hold", move |_: Returned| {
+            let (entered, wait) = (entered.clone(), wait.clone());
+            async move {
+                let _ = entered.send(());
+                wait.acquire().await.unwrap().forget();
+                Review::accept()
+            }
+        });
+    })
+    .await;
+    let turn = house.session.prompt("go").await.unwrap();
+    inside.recv().await.unwrap();
+    house.session.inject("clock", "it is noon").await.unwrap();
+    gate.add_permits(1);
+    assert_eq!(turn.await, EndReason::Completed);
+    let last = house.model.requests()[1].messages.last().cloned();
+    assert_eq!(last, Some(Message::Context { content: "it is noon".into(), source: Source::owner("clock") }));
+    house.sound();
+}

@@ -167,7 +167,7 @@ impl Plain {
         let path = CallPath::top(position);
         let at = At::call(turn, step, path.clone());
         let token = self.mint.root();
-        let arguments = Frozen::arguments(raw).expect("one JSON object");
+        let arguments = Frozen::arguments(&**raw).expect("one JSON object");
         self.spec.accepts(&arguments).expect("of the schema");
         let call = ToolCall {
             name: name.clone(),
@@ -196,6 +196,7 @@ impl Plain {
         let ended = outcome.ended.clone();
         self.put(&at, ToolReturned { attempt: 1, outcome: Arc::new(outcome), ms });
         self.put(&at, ToolResult { outcome: ended, content, error });
-        self.mint.end(&token).expect("ended once");
+        let ended = self.mint.end(&token).expect("ended once");
+        assert_eq!(ended.open_children, 0);
     }
 }

@@ -8,9 +8,9 @@ use crate::words::{arguments, how_long, names, who};
 use portcullis::{
     Arguments, AssistantBlock, AssistantMessage, At, Body, CallPath, Content, Continue, Decision, DecisionRecorded,
     Ended, EndReason, Finish, Gate, GuardVerdict, HandlerId, InputResolved, OwnRecord, Record, Resolution, Review, Seq,
-    Source, Submit, ToolCall, ToolResult, ToolRewrite, TurnEnd,
+    Source, Submit, ToolCall, ToolResult, ToolReturned, ToolRewrite, TurnEnd,
 };
-use std::collections::HashMap;
+use std::{collections::HashMap, sync::Arc};
 
 /// Where the text begins, beside the labels.
 const GUTTER: usize = 12;
@@ -39,7 +39,12 @@ pub(crate) struct Timeline {
     proposed: HashMap<HandlerId, u64>,
     /// What stands in the way of the open call was told.
     told: bool,
-    body_ms: Option<u64>,
+    /// What the body handed back, and whether as an error: shown as it came, before anyone reviewed it.
+    body: Option<(Content, bool)>,
+    /// Context that came with a decision, and whose: it is told where it reaches the model.
+    earned: Vec<(Arc<str>, String)>,
+    /// In whose name questions are answered.
+    person: &'static str,
     /// The reasons given for going on, which the steering then repeats.
     goes_on: String,
     turn: Count,
@@ -57,7 +62,7 @@ struct Count {
 }
 
 impl Timeline {
-    pub(crate) fn new(paint: Paint, session: &str) -> Timeline {
+    pub(crate) fn new(paint: Paint, session: &str, person: &'static str) -> Timeline {
         Timeline {
             paint,
             session: session.to_owned(),
@@ -70,7 +75,9 @@ impl Timeline {
             passed_as: "",
             proposed: HashMap::new(),
             told: false,
-            body_ms: None,
+            body: None,
+            earned: Vec::new(),
+            person,
             goes_on: String::new(),
             turn: Count::default(),
         }
@@ -110,8 +117,12 @@ impl Timeline {
             Body::PromptBlocked(_) => self.flush(),
             Body::ContextMessage(context) => {
                 let text = context.content.to_text();
-                let from = source(&context.source);
-                self.block(" + context", Tint::Name, &format!("{from}: {text}"), Tint::Quiet, BESIDE);
+                let earned = self.earned.iter().position(|(earned, _)| **earned == *text);
+                let from = match earned {
+                    Some(at) => self.earned.remove(at).1,
+                    None => source(&context.source),
+                };
+                self.block(" + context", Tint::Name, &format!("{from}: {text}"), Tint::Plain, BESIDE);
             }
             Body::SteeringMessage(steering) => {
                 let text = steering.content.to_text();
@@ -121,14 +132,17 @@ impl Timeline {
                 }
                 self.goes_on.clear();
             }
-            Body::StepStart(_) => self.turn.steps += 1,
+            Body::StepStart(_) => {
+                self.turn.steps += 1;
+                self.space();
+            }
             Body::ModelRequested(requested) if requested.attempt > 1 => {
                 let text = format!("is asked again, attempt {}", requested.attempt);
                 self.block("model", Tint::Notice, &text, Tint::Plain, SAID);
             }
             Body::AssistantMessage(message) => self.assistant(message),
             Body::ToolCall(call) => self.call(&record.at, call),
-            Body::ToolRewrite(rewrite) => self.rewritten(&record.at, rewrite),
+            Body::ToolRewrite(rewrite) => self.rewritten(rewrite),
             Body::DecisionRecorded(decision) => self.decision(decision),
             Body::InputRequested(asked) => {
                 // Each ask was told with its decision; a tool's own question has none.
@@ -145,7 +159,7 @@ impl Timeline {
                     self.block(" · again", Tint::Notice, &text, Tint::Plain, BESIDE);
                 }
             }
-            Body::ToolReturned(returned) => self.body_ms = Some(returned.ms),
+            Body::ToolReturned(returned) => self.returned(returned),
             Body::ToolResult(result) => self.result(result),
             Body::TurnCancelled(cancelled) => {
                 let text = match &cancelled.by {
@@ -168,7 +182,7 @@ impl Timeline {
         }
         self.flush();
         self.shown = Some(call.clone());
-        (self.told, self.body_ms) = (false, None);
+        (self.told, self.body) = (false, None);
         self.proposed.clear();
         let known = match call.positions() {
             [position] => usize::try_from(*position).ok().and_then(|position| self.calls.get(position)),
@@ -210,13 +224,12 @@ impl Timeline {
         }
     }
 
-    fn rewritten(&mut self, at: &At, rewrite: &ToolRewrite) {
+    fn rewritten(&mut self, rewrite: &ToolRewrite) {
         self.turn.changed += 1;
         let by = who(&self.commands, &rewrite.by);
         let ms = self.proposed.get(&rewrite.by).map(|ms| format!(" ({})", how_long(*ms))).unwrap_or_default();
         let text = format!("{by}{ms}: {}", arguments(rewrite.effective.text()));
         self.block(" ~ changed", Tint::Notice, &text, Tint::Plain, BESIDE);
-        let _ = at;
     }
 
     fn decision(&mut self, decision: &DecisionRecorded) {
@@ -231,14 +244,18 @@ impl Timeline {
         } else {
             self.verdict(decision, &by);
         }
+        self.earned.extend(decision.context.iter().map(|text| (text.clone(), by.clone())));
         if let Some(halt) = &decision.halt {
             self.block(" ■ halts", Tint::Bad, &format!("{by}: {halt}"), Tint::Plain, BESIDE);
         }
     }
 
     fn verdict(&mut self, decision: &DecisionRecorded, by: &str) {
+        // Whoever adds context is named with it.
+        let adds = !decision.context.is_empty();
         let mut tell = |label: &str, tint, text: &str| self.block(label, tint, text, Tint::Plain, BESIDE);
         match &decision.decision {
+            Decision::SessionStart(_) if adds => {}
             Decision::SessionStart(_) => self.pass("ran", by),
             Decision::PromptSubmit(Submit::Block { reason }) => {
                 tell(" ✗ blocked", Tint::Bad, &format!("{by}: {reason}"));
@@ -249,9 +266,11 @@ impl Timeline {
                     self.proposed.insert(decision.id.clone(), decision.ms);
                 }
                 match &proposal.carried {
+                    // Told with the arguments it allows.
+                    None | Some(Gate::Allow) if proposal.arguments.is_some() => {}
+                    None if adds => {}
+                    None => self.pass("passed", by),
                     Some(gate) => self.gate(gate, by),
-                    None if proposal.arguments.is_none() => self.pass("passed", by),
-                    None => {}
                 }
             }
             Decision::PreExecute(gate) => self.gate(gate, by),
@@ -261,6 +280,8 @@ impl Timeline {
             }
             Decision::PostExecute(Review::Block { feedback }) => {
                 tell(" ✗ objects", Tint::Bad, &format!("{by}: {feedback}"));
+                self.body = None;
+                self.told = true;
             }
             Decision::PostExecute(Review::Accept { content: Some(_) }) => {
                 tell(" ~ changed", Tint::Notice, &format!("{by}: what the model reads"));
@@ -271,6 +292,7 @@ impl Timeline {
                 self.goes_on.push_str(reason);
                 self.goes_on.push('\n');
             }
+            _ if adds => {}
             _ => self.pass("passed", by),
         }
     }
@@ -303,11 +325,11 @@ impl Timeline {
         match resolved.resolution {
             Resolution::Allowed => {
                 self.turn.approved += 1;
-                let text = format!("{}{said}", source(&resolved.by));
+                let text = format!("by {}{said}", self.by(&resolved.by));
                 return self.block(" ✓ allowed", Tint::Good, &text, Tint::Plain, BESIDE);
             }
             Resolution::Refused => {
-                let text = format!("{}{said}", source(&resolved.by));
+                let text = format!("by {}{said}", self.by(&resolved.by));
                 self.block(" ✗ refused", Tint::Bad, &text, Tint::Plain, BESIDE);
             }
             Resolution::Unavailable => {
@@ -324,36 +346,60 @@ impl Timeline {
         self.told = true;
     }
 
-    fn result(&mut self, result: &ToolResult) {
-        self.flush();
-        let took = self.body_ms.take().map(how_long);
-        let (label, tint) = match &result.outcome {
-            Ended::Completed if result.error => (" ✗ error", Tint::Bad),
+    fn by(&self, by: &Source) -> String {
+        if *by == Source::User { self.person.to_owned() } else { source(by) }
+    }
+
+    fn returned(&mut self, returned: &ToolReturned) {
+        let (label, tint) = match &returned.outcome.ended {
             Ended::Completed => (" ✓ done", Tint::Good),
-            _ if !result.outcome.was_dispatched() => {
-                self.turn.denied += 1;
-                // The reason stands above: it is the result.
-                if self.told {
-                    return;
-                }
-                (" ✗ not run", Tint::Bad)
-            }
-            Ended::ToolError => (" ✗ failed", Tint::Bad),
             Ended::Timeout { .. } => (" ✗ too slow", Tint::Bad),
             Ended::Cancelled { .. } => (" ✗ stopped", Tint::Bad),
             _ => (" ✗ failed", Tint::Bad),
         };
-        let content = clean(&result.content.to_text());
+        let (content, error) = returned.outcome.for_model();
+        self.output(label, tint, &how_long(returned.ms), &content);
+        if let Ended::HandlerFailure { failure, .. } = &returned.outcome.ended {
+            self.block("", Tint::Plain, &failure.to_string(), Tint::Bad, BESIDE);
+        }
+        self.body = Some((content, error));
+    }
+
+    fn result(&mut self, result: &ToolResult) {
+        self.flush();
+        let stands = self.body.take().map(|(content, error)| content == result.content && error == result.error);
+        match stands {
+            Some(true) => {}
+            Some(false) => self.output(" ~ reads", Tint::Notice, "", &result.content),
+            None => {
+                if !result.outcome.was_dispatched() {
+                    self.turn.denied += 1;
+                }
+                // The reason stands above: it is the result.
+                if !self.told {
+                    self.output(" ✗ not run", Tint::Bad, "", &result.content);
+                }
+            }
+        }
+    }
+
+    /// What a tool printed, in lines that are cut and not broken: it is often a table.
+    fn output(&mut self, label: &str, tint: Tint, took: &str, content: &Content) {
+        self.flush();
+        let content = clean(&content.to_text());
         let room = self.paint.width - GUTTER;
         let lines: Vec<String> = content.trim_end().split('\n').map(|line| cut(line, room)).collect();
-        let took = took.unwrap_or_default();
         match &lines[..] {
             [only] if only.chars().count() + took.len() + 2 <= room => {
-                let text = [&*took, only].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>();
+                let text = [took, only].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>();
                 self.label(label, tint, &text.join(": "), Tint::Plain);
             }
+            _ if took.is_empty() => {
+                self.label(label, tint, "what the model reads instead:", Tint::Plain);
+                self.lines(lines, Tint::Quiet, BESIDE);
+            }
             _ => {
-                self.label(label, tint, &took, Tint::Plain);
+                self.label(label, tint, took, Tint::Plain);
                 self.lines(lines, Tint::Quiet, BESIDE);
             }
         }

@@ -50,4 +50,6 @@ pub use plan::{Extension, Registered, Registrar, Table, ToolMatch};
 pub use portcullis_identity::{Cancel, Cause, Mint, Settle, Token, TokenId};
 pub use record::*;
 pub use seam::*;
-pub use tool::{SpecError, Tool, ToolCx, ToolError, ToolSpec, tool};
+#[doc(hidden)]
+pub use tool::Invoke;
+pub use tool::{SpecError, Tool, ToolCx, ToolError, ToolSpec, raw_tool, tool};

@@ -142,7 +142,7 @@ impl Ended {
                 | Ended::Timeout { .. }
                 | Ended::Cancelled { .. }
                 | Ended::OutcomeUnknown
-                | Ended::HandlerFailure { point: None, .. }
+                | Ended::HandlerFailure { point: None | Some(Point::Execute), .. }
         )
     }
 }
@@ -239,10 +239,12 @@ impl Outcome {
             Ended::ApprovalExpired => {
                 "Nobody answered the question for approval in time; the call did not run.".into()
             }
+            Ended::HandlerFailure { point: Some(Point::Execute) | None, .. } => {
+                "The tool failed while it ran.".into()
+            }
             Ended::HandlerFailure { point: Some(_), .. } => {
                 "A policy check failed, so this call was not run.".into()
             }
-            Ended::HandlerFailure { point: None, .. } => "The tool failed while it ran.".into(),
             Ended::Timeout { limit_ms } => {
                 format!("The tool did not finish within its limit of {limit_ms} ms and was stopped.").into()
             }

@@ -2,11 +2,12 @@
 
 use crate::{Execution, Reason};
 use crate::{
-    HandlerId, Point, Tool, ToolSpec,
+    HandlerId, Outcome, Point, Tool, ToolSpec,
     seam::{
-        Committed, Continue, Ending, Gate, Guard, Handler, HandlerSource, IntoReply, Planned, PostExecute,
-        PreExecute, PromptSubmit, Proposal, Proposed, ResultObserver, Returned, Review, Rewrite, Seam,
-        SessionStart, Started, Starting, Submit, Submitted, TurnContinuation,
+        Boundary, Committed, Continue, Ending, Gate, Guard, Handler, HandlerSource, IntoReply, Next, Planned,
+        PostExecute, PreExecute, PromptSubmit, Proposal, Proposed, ResultObserver, Returned, Review, Rewrite,
+        Seam, SessionStart, Started, Starting, StopTurn, Submit, Submitted, TurnContinuation, TurnStop,
+        Wrapper,
     },
 };
 use serde::Serialize;
@@ -74,6 +75,9 @@ pub struct Table {
     pub(crate) pre_execute: Vec<Entry<PreExecute>>,
     pub(crate) post_execute: Vec<Entry<PostExecute>>,
     pub(crate) continuation: Vec<Entry<TurnContinuation>>,
+    pub(crate) turn_stop: Vec<Entry<TurnStop>>,
+    /// Wrappers around bodies, in mount order: the first is the outermost.
+    pub wrappers: Vec<Mounted<dyn Wrapper>>,
     /// Guards, in mount order.
     pub guards: Vec<Mounted<dyn Guard>>,
     /// Observers of results, in mount order.
@@ -237,11 +241,15 @@ impl Table {
         for (point, id, tools) in self.guards.iter().map(|g| (Point::Guard, &g.id, &g.tools)) {
             rows.push(Registered::new(point, id.clone(), tools.as_str(), point.on_failure(), None, true));
         }
+        for (point, id, tools) in self.wrappers.iter().map(|w| (Point::Execute, &w.id, &w.tools)) {
+            rows.push(Registered::new(point, id.clone(), tools.as_str(), point.on_failure(), None, true));
+        }
         rows_of(&self.post_execute, &mut rows);
         for (point, id, tools) in self.observers.iter().map(|o| (Point::Result, &o.id, &o.tools)) {
             rows.push(Registered::new(point, id.clone(), tools.as_str(), point.on_failure(), None, true));
         }
         rows_of(&self.continuation, &mut rows);
+        rows_of(&self.turn_stop, &mut rows);
         let mut order = 0;
         let mut last = None;
         for row in &mut rows {
@@ -354,6 +362,32 @@ impl Registrar<'_> {
         self.table.name(Point::Guard, &id);
         self.table.guards.push(Mounted { id, tools: self.tools.clone(), run: Arc::new(guard) });
         self
+    }
+
+    /// Wraps the bodies of calls: sees their outcomes, may run them again, may answer in their stead.
+    pub fn wrap(
+        &mut self,
+        name: &str,
+        wrapper: impl AsyncFn(Next<'_>) -> Outcome + Send + Sync + 'static,
+    ) -> &mut Self {
+        self.wrapper(name, wrapper)
+    }
+
+    /// Registers a typed wrapper.
+    pub fn wrapper(&mut self, name: &str, wrapper: impl Wrapper) -> &mut Self {
+        let id = HandlerId::new(self.owner.clone(), name);
+        self.table.name(Point::Execute, &id);
+        self.table.wrappers.push(Mounted { id, tools: self.tools.clone(), run: Arc::new(wrapper) });
+        self
+    }
+
+    /// May end the turn at a step boundary at which it would go on.
+    pub fn turn_stop<R: IntoReply<StopTurn>>(
+        &mut self,
+        name: &str,
+        handler: impl AsyncFn(Boundary) -> R + Send + Sync + 'static,
+    ) -> &mut Self {
+        self.handler::<TurnStop>(name, handler)
     }
 
     /// Reviews each decided call before its result is final.

@@ -5,7 +5,7 @@ use futures::future::LocalBoxFuture;
 use portcullis_identity::Cancel;
 use schemars::{JsonSchema, generate::SchemaSettings};
 use serde::de::DeserializeOwned;
-use std::{fmt, marker::PhantomData, sync::Arc, time::Duration};
+use std::{fmt, marker::PhantomData, rc::Rc, sync::Arc, time::Duration};
 
 /// What a tool says of itself. The model sees name, description and schema; the rest is for the runtime.
 #[derive(Clone)]
@@ -24,6 +24,7 @@ pub struct ToolSpec {
     /// Its own time limit, if it has one.
     pub limit: Option<Duration>,
     check: Arc<crate::schema::Check>,
+    output: Option<Arc<crate::schema::Check>>,
 }
 
 impl fmt::Debug for ToolSpec {
@@ -66,6 +67,7 @@ impl ToolSpec {
             concurrency_safe: false,
             limit: None,
             check: Arc::new(check),
+            output: None,
         })
     }
 
@@ -101,6 +103,24 @@ impl ToolSpec {
         self
     }
 
+    /// Declares the shape of its structured output: a body that succeeds without a value of this schema made an
+    /// `invalid_output`.
+    pub fn output(mut self, schema: Frozen) -> Result<ToolSpec, SpecError> {
+        let check = crate::schema::Check::compile(&schema)
+            .map_err(|why| SpecError::Schema { tool: self.name.to_string(), why })?;
+        self.output = Some(Arc::new(check));
+        Ok(self)
+    }
+
+    /// Checks a structured output against the declared shape, if there is one.
+    pub fn returns(&self, value: Option<&Frozen>) -> Result<(), String> {
+        match (&self.output, value) {
+            (None, _) => Ok(()),
+            (Some(_), None) => Err("the tool declares a structured output and gave none".into()),
+            (Some(check), Some(value)) => check.accepts(value),
+        }
+    }
+
     /// Checks arguments against the schema. The message names every violation with its place.
     pub fn accepts(&self, arguments: &Frozen) -> Result<(), String> {
         self.check.accepts(arguments)
@@ -108,19 +128,51 @@ impl ToolSpec {
 }
 
 /// What a body is handed beside the call.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 #[non_exhaustive]
 pub struct ToolCx {
     /// Resolves when the call is cancelled; a body that holds something should listen.
     pub cancel: Cancel,
     /// Which attempt this is, from 1.
     pub attempt: u32,
+    invoke: Option<Rc<dyn Invoke>>,
+}
+
+impl fmt::Debug for ToolCx {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ToolCx").field("attempt", &self.attempt).finish_non_exhaustive()
+    }
+}
+
+/// How a body's calls reach the pipeline. The runtime implements it; a body sees [`ToolCx::call`].
+#[doc(hidden)]
+pub trait Invoke {
+    /// Runs one call under the body's own.
+    fn invoke(&self, tool: Arc<str>, arguments: Arc<str>) -> LocalBoxFuture<'static, Outcome>;
 }
 
 impl ToolCx {
-    /// For an attempt.
+    /// For an attempt, with nothing to call.
     pub fn new(cancel: Cancel, attempt: u32) -> ToolCx {
-        ToolCx { cancel, attempt }
+        ToolCx { cancel, attempt, invoke: None }
+    }
+
+    #[doc(hidden)]
+    pub fn calling(mut self, invoke: Rc<dyn Invoke>) -> ToolCx {
+        self.invoke = Some(invoke);
+        self
+    }
+
+    /// Calls another tool from inside this body: the same pipeline (rewriters, gate, guards, approval, review) under
+    /// this call's token. The result is this body's to use; the model does not see it. A call made after this one has
+    /// ended is refused, one that is still running when the body returns is cancelled.
+    pub async fn call(&self, tool: &str, arguments: &str) -> Outcome {
+        match &self.invoke {
+            Some(invoke) => invoke.invoke(tool.into(), arguments.into()).await,
+            None => {
+                Outcome::tool_error(Output::text("there is no runtime around this body to call tools in"))
+            }
+        }
     }
 }
 
@@ -200,6 +252,32 @@ where
             let arguments = call.arguments.decode::<A>()?;
             Ok((self.body)(arguments, cx).await?.into())
         })
+    }
+}
+
+/// A tool from its description and an async closure over the call itself, for flags, limits, declared output or nested
+/// calls: `raw_tool(ToolSpec::of::<Args>("Fetch", "…")?.concurrency_safe(), async |call, cx| …)`.
+pub fn raw_tool<F>(spec: ToolSpec, body: F) -> impl Tool + use<F>
+where
+    F: AsyncFn(Execution, ToolCx) -> Result<Output, ToolError> + Send + Sync + 'static,
+{
+    RawTool { spec, body }
+}
+
+struct RawTool<F> {
+    spec: ToolSpec,
+    body: F,
+}
+
+impl<F> Tool for RawTool<F>
+where
+    F: AsyncFn(Execution, ToolCx) -> Result<Output, ToolError> + Send + Sync + 'static,
+{
+    fn spec(&self) -> ToolSpec {
+        self.spec.clone()
+    }
+    fn call(&self, call: Execution, cx: ToolCx) -> LocalBoxFuture<'_, Result<Output, ToolError>> {
+        Box::pin((self.body)(call, cx))
     }
 }
 

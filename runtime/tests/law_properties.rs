@@ -71,8 +71,9 @@ fn random_sessions_keep_every_rule_and_reach_every_end() {
     ] {
         assert!(seen.outcomes.contains_key(ended), "no call ended `{ended}`");
     }
-    // Observers of results decide nothing and leave no record.
-    for point in Point::ALL.into_iter().filter(|p| *p != Point::Result) {
+    // Wrappers and observers decide nothing that is recorded.
+    let unasked = [Point::Execute, Point::Result];
+    for point in Point::ALL.into_iter().filter(|p| !unasked.contains(p)) {
         assert!(seen.points.contains_key(&point), "nothing was decided at {point}");
     }
     for event in ["killed", "killed within an append", "cancelled", "failed", "model failed", "left behind"] {

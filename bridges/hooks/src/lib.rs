@@ -54,6 +54,7 @@
 //! - A hook is sent integers beyond 2^53 exactly ([`Fidelity::Strict`]).
 //! - `defer` asks a person; the call waits with its turn open.
 //! - Feedback of a Stop hook reaches the model once.
+//! - A hook that prints `{"async":true}` first is waited for all the same; what it says after that does not count.
 //! - `session_id` is the session's name here; `prompt_id` is derived from it. `effort`, `mcp_server`, and what SessionStart
 //!   says about a resumed conversation's tokens are never sent. `CLAUDE_ENV_FILE` is not set.
 //! - An expression as matcher whose matching could take exponentially long is refused, and reported.

@@ -34,7 +34,13 @@ struct Pre {
     fails: bool,
 }
 
-fn pre(stdout: impl Into<String>, stderr: &'static str, exit: i32, gate: &'static str, spoken: &'static str) -> Pre {
+fn pre(
+    stdout: impl Into<String>,
+    stderr: &'static str,
+    exit: i32,
+    gate: &'static str,
+    spoken: &'static str,
+) -> Pre {
     Pre { stdout: stdout.into(), stderr, exit, gate, reason: None, spoken, fails: false }
 }
 
@@ -121,7 +127,11 @@ fn pre_tool_use() {
         }
         let result = &seen.results[0];
         assert_eq!((&*result.decision, result.exit), (row.spoken, Some(row.exit)), "{what}");
-        assert_eq!((result.error.is_some(), seen.failures.len()), (row.fails, usize::from(row.fails)), "{what}");
+        assert_eq!(
+            (result.error.is_some(), seen.failures.len()),
+            (row.fails, usize::from(row.fails)),
+            "{what}"
+        );
         assert!(seen.context.is_empty() && seen.halt.is_none(), "{what}");
         assert_eq!(result.stderr, row.stderr, "{what}");
     }
@@ -130,10 +140,14 @@ fn pre_tool_use() {
 #[test]
 fn an_ask_says_why_or_who() {
     let ask = |fields: &str| {
-        let seen = Project::hook("PreToolUse", &script(&specific("PreToolUse", fields), "", 0)).pre("Bash", BASH);
+        let seen =
+            Project::hook("PreToolUse", &script(&specific("PreToolUse", fields), "", 0)).pre("Bash", BASH);
         gate(&seen.decisions[0]).1.unwrap().to_owned()
     };
-    assert_eq!(ask(r#""permissionDecision":"ask","permissionDecisionReason":"check with me""#), "check with me");
+    assert_eq!(
+        ask(r#""permissionDecision":"ask","permissionDecisionReason":"check with me""#),
+        "check with me"
+    );
     assert!(ask(r#""permissionDecision":"ask""#).contains("PreToolUse:Bash"));
     assert!(ask(r#""permissionDecision":"defer""#).contains("PreToolUse:Bash"));
 }
@@ -150,10 +164,18 @@ fn updated_input_replaces_the_arguments() {
     let new = |text: &str| Some(text.to_owned());
     for (fields, gate, arguments) in [
         (r#""updatedInput":{"command":"ls"}"#, "none", new(r#"{"command":"ls"}"#)),
-        (r#""permissionDecision":"allow","updatedInput":{"command":"ls"}"#, "allow", new(r#"{"command":"ls"}"#)),
+        (
+            r#""permissionDecision":"allow","updatedInput":{"command":"ls"}"#,
+            "allow",
+            new(r#"{"command":"ls"}"#),
+        ),
         (r#""permissionDecision":"ask","updatedInput":{"command":"ls"}"#, "ask", new(r#"{"command":"ls"}"#)),
         (r#""permissionDecision":"deny","updatedInput":{"command":"ls"}"#, "deny", None),
-        (r#""updatedInput":{"command":"a","x":1,"command":"b \ud83d"}"#, "none", new("{\"command\":\"b \u{fffd}\",\"x\":1}")),
+        (
+            r#""updatedInput":{"command":"a","x":1,"command":"b \ud83d"}"#,
+            "none",
+            new("{\"command\":\"b \u{fffd}\",\"x\":1}"),
+        ),
         (r#""updatedInput":{"id":9007199254740993}"#, "none", new(r#"{"id":9007199254740993}"#)),
         // What JavaScript would read as infinity is no argument: then the call must not run as it was.
         (r#""updatedInput":{"n":1e999}"#, "deny", None),
@@ -174,7 +196,8 @@ fn a_halt_stands_beside_the_decision() {
     let both = format!(r#"{{{stop},"decision":"block","reason":"r"}}"#);
     let seen = Project::hook("PreToolUse", &script(&both, "", 0)).pre("Bash", BASH);
     assert_eq!((gate(&seen.decisions[0]).0, seen.halt.as_deref()), ("deny", Some("enough")));
-    let seen = Project::hook("PostToolUse", &script(&both, "", 0)).post("Bash", BASH, Outcome::completed("x"));
+    let seen =
+        Project::hook("PostToolUse", &script(&both, "", 0)).post("Bash", BASH, Outcome::completed("x"));
     assert_eq!((seen.halt.as_deref(), seen.context.len()), (Some("enough"), 1));
     let seen = Project::hook("UserPromptSubmit", &script(&format!("{{{stop}}}"), "", 0)).submit("hi");
     assert_eq!((&seen.decisions[0], seen.halt.as_deref()), (&Submit::allow(), Some("enough")));
@@ -195,7 +218,8 @@ fn context_of_a_tool_hook() {
     let context = |event: &str| script(&specific(event, r#""additionalContext":"line 1\nline 2 ""#), "", 0);
     let seen = Project::hook("PreToolUse", &context("PreToolUse")).pre("Bash", BASH);
     assert_eq!(seen.context, ["PreToolUse:Bash hook additional context: line 1\nline 2 "]);
-    let seen = Project::hook("PostToolUse", &context("PostToolUse")).post("Write", BASH, Outcome::completed("x"));
+    let seen =
+        Project::hook("PostToolUse", &context("PostToolUse")).post("Write", BASH, Outcome::completed("x"));
     assert_eq!(seen.context, ["PostToolUse:Write hook additional context: line 1\nline 2 "]);
     let failed = Project::hook("PostToolUseFailure", &context("PostToolUseFailure"));
     let seen = failed.post("Bash", BASH, Outcome::tool_error("x"));
@@ -244,7 +268,12 @@ fn a_result_is_replaced_in_its_own_shape_only() {
         ("Bash", &bash, r#""updatedToolOutput":"text""#.into(), None),
         ("Bash", &bash, r#""updatedToolOutput":{"foo":1}"#.into(), None),
         ("Bash", &bash, r#""updatedMCPToolOutput":"text""#.into(), None),
-        ("mcp__s__t", &Outcome::completed("o"), r#""updatedMCPToolOutput":[{"type":"text","text":"new"}]"#.into(), Some("new")),
+        (
+            "mcp__s__t",
+            &Outcome::completed("o"),
+            r#""updatedMCPToolOutput":[{"type":"text","text":"new"}]"#.into(),
+            Some("new"),
+        ),
         ("mcp__s__t", &Outcome::completed("o"), r#""updatedToolOutput":"new""#.into(), Some("new")),
         ("Note", &Outcome::completed("o"), r#""updatedToolOutput":"new""#.into(), Some("new")),
     ] {
@@ -261,19 +290,28 @@ fn a_result_is_replaced_in_its_own_shape_only() {
 fn context_of_a_start() {
     for (stdout, exit, context) in [
         ("  line1\nline2\n", 0, Some("SessionStart:startup hook success: line1\nline2")),
-        (&specific("SessionStart", r#""additionalContext":"ctx ""#), 0, Some("SessionStart hook additional context: ctx ")),
+        (
+            &specific("SessionStart", r#""additionalContext":"ctx ""#),
+            0,
+            Some("SessionStart hook additional context: ctx "),
+        ),
         ("text", 2, None),
         ("text", 1, None),
         (" \n", 0, None),
         (r#"{"decision":"block","reason":"r"}"#, 0, None),
-        (r#"{"continue":false,"hookSpecificOutput":{"hookEventName":"SessionStart","additionalContext":"c"}}"#, 0, Some("SessionStart hook additional context: c")),
+        (
+            r#"{"continue":false,"hookSpecificOutput":{"hookEventName":"SessionStart","additionalContext":"c"}}"#,
+            0,
+            Some("SessionStart hook additional context: c"),
+        ),
     ] {
         let seen = Project::hook("SessionStart", &script(stdout, "", exit)).start(StartSource::Startup);
         assert_eq!(seen.context.first().map(String::as_str), context, "{stdout}");
         assert!(seen.context.len() < 2);
     }
     let fields = r#""initialUserMessage":"go","sessionTitle":"t""#;
-    let seen = Project::hook("SessionStart", &script(&specific("SessionStart", fields), "", 0)).start(StartSource::Resume);
+    let seen = Project::hook("SessionStart", &script(&specific("SessionStart", fields), "", 0))
+        .start(StartSource::Resume);
     assert_eq!(seen.results[0].unused, ["initialUserMessage", "sessionTitle"]);
 }
 
@@ -286,7 +324,13 @@ fn a_prompt_is_blocked_or_gets_context() {
         ("", "", 0, Submit::allow(), None),
         ("plain \n", "", 0, Submit::allow(), Some("UserPromptSubmit hook success: plain")),
         ("[\"a\"]", "", 0, Submit::allow(), Some("UserPromptSubmit hook success: [\"a\"]")),
-        ("{\"decision\": \"block\", ", "", 0, Submit::allow(), Some("UserPromptSubmit hook success: {\"decision\": \"block\",")),
+        (
+            "{\"decision\": \"block\", ",
+            "",
+            0,
+            Submit::allow(),
+            Some("UserPromptSubmit hook success: {\"decision\": \"block\","),
+        ),
         (&*hso, "", 0, Submit::allow(), Some("UserPromptSubmit hook additional context: L1\nL2\n")),
         (r#"{"decision":"block","reason":"secret"}"#, "", 0, block("secret"), None),
         (r#"{"decision":"block"}"#, "", 0, block("Blocked by hook"), None),
@@ -343,7 +387,12 @@ fn a_failure_blocks_where_it_was_told_to() {
     for (stdout, stderr, exit, detail) in [
         ("", "E1\n", 1, Some("E1")),
         ("plain", "", 3, Some("")),
-        (r#"{"continue":"x"}"#, "", 0, Some("its JSON output does not count: `continue` is a string, not a boolean")),
+        (
+            r#"{"continue":"x"}"#,
+            "",
+            0,
+            Some("its JSON output does not count: `continue` is a string, not a boolean"),
+        ),
         ("", "", 0, None),
         ("plain", "", 0, None),
         ("{\"a\":", "", 0, None),
@@ -376,7 +425,9 @@ fn a_failure_blocks_where_it_was_told_to() {
 
 #[test]
 fn a_message_for_the_user_stays_out_of_the_conversation() {
-    let seen = Project::hook("Stop", &script(r#"{"systemMessage":"note this","suppressOutput":true}"#, "", 0)).stop(0, "");
+    let seen =
+        Project::hook("Stop", &script(r#"{"systemMessage":"note this","suppressOutput":true}"#, "", 0))
+            .stop(0, "");
     assert_eq!(seen.results[0].message.as_deref(), Some("note this"));
     assert!(seen.context.is_empty() && seen.decisions == [Continue::Abstain]);
 }
@@ -386,7 +437,9 @@ fn a_long_context_is_kept_in_a_file() {
     let long = "y".repeat(12_000);
     let project = Project::hook("UserPromptSubmit", &script(&long, "", 0));
     let context = &project.submit("hi").context[0];
-    assert!(context.starts_with("UserPromptSubmit hook success: <persisted-output>\n") && context.len() < 3_000);
+    assert!(
+        context.starts_with("UserPromptSubmit hook success: <persisted-output>\n") && context.len() < 3_000
+    );
     let file = context.lines().find_map(|line| line.split_once("All of it is in: ")).unwrap().1;
     assert_eq!(std::fs::read_to_string(file).unwrap(), long);
     // Reasons are never cut.
@@ -404,7 +457,10 @@ fn the_records_name_the_hook() {
     let invoked = &seen.invoked[0];
     assert_eq!((&*invoked.dialect, &*invoked.event), ("claude", "PreToolUse"));
     assert_eq!(invoked.matcher.as_deref(), Some("Bash|Write"));
-    assert!(invoked.command.as_deref().unwrap().starts_with("printf") && invoked.handler.starts_with("PreToolUse:Bash|Write#"));
+    assert!(
+        invoked.command.as_deref().unwrap().starts_with("printf")
+            && invoked.handler.starts_with("PreToolUse:Bash|Write#")
+    );
     assert_eq!(seen.results[0].stderr.len(), 2048);
     assert!(!seen.results[0].timed_out && !seen.results[0].cut);
 }

@@ -117,13 +117,18 @@ fn a_file_that_is_no_json_is_ignored_and_the_others_load() {
         assert_eq!(project.lines("main"), 1, "{text}");
         let [report] = &project.reports()[..] else { panic!("one report for {text}") };
         assert_eq!((report.severity, report.line), (Severity::Error, Some(line)), "{report}");
-        assert!(report.to_string().contains(says) && report.to_string().contains("settings.local.json"), "{report}");
+        assert!(
+            report.to_string().contains(says) && report.to_string().contains("settings.local.json"),
+            "{report}"
+        );
     }
     // A byte order mark and bytes that are no UTF-8 are no reason.
     let mut bytes = b"\xef\xbb\xbf".to_vec();
     bytes.extend_from_slice(br#"{"x":"#);
     bytes.extend_from_slice(b"\"\xff\",");
-    bytes.extend_from_slice(br#""hooks":{"Stop":[{"hooks":[{"type":"command","command":"echo ran >> main"}]}]}}"#);
+    bytes.extend_from_slice(
+        br#""hooks":{"Stop":[{"hooks":[{"type":"command","command":"echo ran >> main"}]}]}}"#,
+    );
     let project = Project::new("");
     fs::write(project.path().join(".claude/settings.json"), bytes).unwrap();
     fire(&project);
@@ -186,9 +191,12 @@ fn what_does_not_run_is_named() {
     assert_eq!(reports[0].line, Some(2));
     assert_eq!(reports[1].hint.as_deref(), Some("did you mean PreToolUse?"));
     assert!(reports[9].message.contains("`Bash(`"));
-    assert!(reports.iter().all(|report| report.severity != Severity::Error || report.code == "hooks/permissions"));
+    assert!(
+        reports.iter().all(|report| report.severity != Severity::Error || report.code == "hooks/permissions")
+    );
     // Of the rest, two run.
-    let input = Proposed::new(project.scene(), key(), "c".into(), spec("Bash"), Frozen::arguments(BASH).unwrap());
+    let input =
+        Proposed::new(project.scene(), key(), "c".into(), spec("Bash"), Frozen::arguments(BASH).unwrap());
     assert_eq!(table.plan::<Rewrite>(&input).len(), 2);
     assert!(table.plan::<TurnContinuation>(&Ending::new(project.scene(), 0, "".into())).is_empty());
 }
@@ -210,12 +218,22 @@ fn matchers_choose_by_tool_and_by_source_and_are_ignored_elsewhere() {
         fire(&project);
         assert_eq!(project.lines("ran"), runs, "{event} {matcher}");
     }
-    for (matcher, startup, resume) in
-        [("startup", 1, 0), ("startup|clear|compact", 1, 0), ("startup|resume", 1, 1), ("Startup", 0, 0), ("*", 1, 1)]
-    {
+    for (matcher, startup, resume) in [
+        ("startup", 1, 0),
+        ("startup|clear|compact", 1, 0),
+        ("startup|resume", 1, 1),
+        ("Startup", 0, 0),
+        ("clear|compact", 0, 0),
+        ("*", 1, 1),
+    ] {
         let project = hooks("SessionStart", matcher);
         let (a, b) = (project.start(StartSource::Startup), project.start(StartSource::Resume));
         assert_eq!((a.decisions.len(), b.decisions.len()), (startup, resume), "{matcher}");
+        assert_eq!(
+            codes(&project.reports()).contains(&"hooks/no-such-start"),
+            startup + resume == 0,
+            "{matcher}"
+        );
     }
 }
 
@@ -223,20 +241,25 @@ fn matchers_choose_by_tool_and_by_source_and_are_ignored_elsewhere() {
 #[test]
 fn equal_handlers_run_once_as_last_defined() {
     let hook = |text: &str, more: &str| format!(r#"{{"type":"command","command":"{text}"{more}}}"#);
-    let group = |matcher: &str, hooks: &[String]| format!(r#"{{"matcher":"{matcher}","hooks":[{}]}}"#, hooks.join(","));
+    let group = |matcher: &str, hooks: &[String]| {
+        format!(r#"{{"matcher":"{matcher}","hooks":[{}]}}"#, hooks.join(","))
+    };
     let file = |groups: &[String]| format!(r#"{{"hooks":{{"PreToolUse":[{}]}}}}"#, groups.join(","));
     let a = hook("echo a >> ran", r#","timeout":1"#);
     let b = hook("echo b >> ran", "");
     let later = hook("echo a >> ran", r#","timeout":20"#);
-    let project = Project::new(&file(&[group("Bash", &[a.clone(), b]), group("*", std::slice::from_ref(&later))]));
+    let project =
+        Project::new(&file(&[group("Bash", &[a.clone(), b]), group("*", std::slice::from_ref(&later))]));
     project.pre("Bash", BASH);
     assert_eq!(project.read("ran"), "a\nb\n");
     let (table, _) = project.load();
-    let input = Proposed::new(project.scene(), key(), "c".into(), spec("Bash"), Frozen::arguments(BASH).unwrap());
+    let input =
+        Proposed::new(project.scene(), key(), "c".into(), spec("Bash"), Frozen::arguments(BASH).unwrap());
     let planned = table.plan::<Rewrite>(&input);
     assert!(planned[0].id.handler.starts_with("PreToolUse:*#"));
     // Another tool, another set.
-    let input = Proposed::new(project.scene(), key(), "c".into(), spec("Read"), Frozen::arguments("{}").unwrap());
+    let input =
+        Proposed::new(project.scene(), key(), "c".into(), spec("Read"), Frozen::arguments("{}").unwrap());
     assert_eq!(table.plan::<Rewrite>(&input).len(), 1);
     // White space and conditions make a difference, files do not.
     let spaced = hook("echo a  >> ran", "");
@@ -265,13 +288,18 @@ fn layers_add_up_in_order_and_count_only_where_the_host_says_so() {
         fs::write(&file, text).unwrap();
         file
     };
-    let stop = |word: &str| format!(r#"{{"hooks":{{"Stop":[{{"hooks":[{}]}}]}}}}"#, command(&format!("echo {word} >> ran")));
+    let stop = |word: &str| {
+        format!(r#"{{"hooks":{{"Stop":[{{"hooks":[{}]}}]}}}}"#, command(&format!("echo {word} >> ran")))
+    };
     file(".claude/settings.local.json", &stop("local"));
     file("home/.claude/settings.json", &stop("user"));
     let flag = file("flag.json", &stop("flag"));
     let managed = file("managed.json", &stop("managed"));
     file("plug/hooks/hooks.json", &stop("plugin"));
-    let bare = file("bare/hooks/hooks.json", r#"{"Stop":[{"hooks":[{"type":"command","command":"echo bare >> ran"}]}]}"#);
+    let bare = file(
+        "bare/hooks/hooks.json",
+        r#"{"Stop":[{"hooks":[{"type":"command","command":"echo bare >> ran"}]}]}"#,
+    );
     project.stop(0, "");
     assert_eq!(project.read("ran"), "project\nlocal\n");
     fs::remove_file(project.path().join("ran")).unwrap();
@@ -317,7 +345,11 @@ fn off_switches() {
         let layers = Layers::default().user_home(at("home")).managed(at("managed.json"));
         let it = it.options(|o| o.layers(layers));
         it.stop(0, "");
-        assert_eq!(fs::read_to_string(it.path().join("ran")).unwrap_or_default(), ran, "{user} {project} {local} {managed}");
+        assert_eq!(
+            fs::read_to_string(it.path().join("ran")).unwrap_or_default(),
+            ran,
+            "{user} {project} {local} {managed}"
+        );
         assert_eq!(it.reports().iter().any(|r| r.code == "hooks/disabled"), !ran.contains("user"));
     }
 }
@@ -329,10 +361,15 @@ fn names_depend_on_the_definition_alone() {
     let names = |text: &str| -> Vec<String> {
         Project::new(text).load().0.introspect().iter().map(|row| row.id.handler.to_string()).collect()
     };
-    let one = names(&format!(r#"{{"hooks":{{"PreToolUse":[{{"matcher":"Bash","hooks":[{}]}}]}}}}"#, hook("x")));
+    let one =
+        names(&format!(r#"{{"hooks":{{"PreToolUse":[{{"matcher":"Bash","hooks":[{}]}}]}}}}"#, hook("x")));
     let two = names(&format!(
         r#"{{"hooks":{{"Stop":[{{"hooks":[{}]}}],"PreToolUse":[{{"matcher":"Bash","hooks":[{},{}]}},{{"matcher":"Read","hooks":[{},{}]}}]}}}}"#,
-        hook("s"), hook("w"), hook("x"), hook("x"), hook("x")
+        hook("s"),
+        hook("w"),
+        hook("x"),
+        hook("x"),
+        hook("x")
     ));
     assert_eq!(two.len(), 5);
     assert_eq!(two[1], one[0]);
@@ -369,13 +406,24 @@ fn introspection_shows_every_handler() {
 // C-BRIDGE-8
 #[test]
 fn permissions_become_a_guard_and_an_ask() {
-    let project = Project::new(r#"{"permissions":{"deny":["Bash(rm *)","Read(./secrets/**)"],"ask":["Bash(git push:*)"],"allow":["Bash"]}}"#);
+    let project = Project::new(
+        r#"{"permissions":{"deny":["Bash(rm *)","Read(./secrets/**)"],"ask":["Bash(git push:*)"],"allow":["Bash"]}}"#,
+    );
     let (table, reports) = project.load();
     assert!(reports.is_empty());
     let call = |tool: &str, arguments: &str| {
         let frozen = Frozen::arguments(arguments).unwrap();
         let token = Mint::new(7).root();
-        Execution::new(token.id(), None, project.scene(), key(), "c".into(), spec(tool), frozen.clone(), frozen)
+        Execution::new(
+            token.id(),
+            None,
+            project.scene(),
+            key(),
+            "c".into(),
+            spec(tool),
+            frozen.clone(),
+            frozen,
+        )
     };
     let guard = &table.guards[0].run;
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
@@ -400,10 +448,18 @@ fn permissions_become_a_guard_and_an_ask() {
 fn one_of_several_denies_and_all_have_run() {
     let project = Project::new(&format!(
         r#"{{"hooks":{{"PreToolUse":[{{"hooks":[{},{},{}]}}]}}}}"#,
-        command("echo 1 >> ran"), command("echo 2 >> ran; exit 2"), command("echo 3 >> ran")
+        command("echo 1 >> ran"),
+        command("echo 2 >> ran; exit 2"),
+        command("echo 3 >> ran")
     ));
     let seen = project.pre("Bash", BASH);
     let words: Vec<_> = seen.decisions.iter().map(|decision| gate(decision).0).collect();
     assert_eq!(words, ["none", "deny", "none"]);
     assert_eq!(project.read("ran"), "1\n2\n3\n");
+}
+
+#[test]
+fn options_do_not_show_what_is_in_the_environment() {
+    let shown = format!("{:?}", portcullis_hooks::Options::new().env("TOKEN", "hunter2"));
+    assert!(shown.contains("TOKEN") && !shown.contains("hunter2"));
 }

@@ -16,7 +16,7 @@ fn placed(project: &Project, text: &str) -> String {
 
 fn base(event: &str, prompt: bool) -> String {
     let prompt = if prompt {
-        r#""prompt_id":"9ffbcc82-8226-8a8c-91bb-ed12ccef2a58","permission_mode":"default","#
+        r#""prompt_id":"256f4b03-a400-826b-b525-0cf206e53c4e","permission_mode":"default","#
     } else {
         ""
     };
@@ -58,9 +58,16 @@ fn pre_tool_use() {
             r#"{"extra":1,"description":"d","run_in_background":false,"command":"ls","timeout":5000}"#,
             r#"{"command":"ls","timeout":5000,"description":"d","run_in_background":false,"extra":1}"#,
         ),
-        ("Edit", r#"{"new_string":"b","old_string":"a","file_path":"f.txt"}"#,
-            r#"{"file_path":"{P}/f.txt","old_string":"a","new_string":"b","replace_all":false}"#),
-        ("Write", r#"{"content":"x","file_path":"./a/../é b.txt"}"#, r#"{"file_path":"{P}/é b.txt","content":"x"}"#),
+        (
+            "Edit",
+            r#"{"new_string":"b","old_string":"a","file_path":"f.txt"}"#,
+            r#"{"file_path":"{P}/f.txt","old_string":"a","new_string":"b","replace_all":false}"#,
+        ),
+        (
+            "Write",
+            r#"{"content":"x","file_path":"./a/../é b.txt"}"#,
+            r#"{"file_path":"{P}/é b.txt","content":"x"}"#,
+        ),
         ("Read", r#"{"limit":3,"file_path":"/etc//hosts"}"#, r#"{"file_path":"/etc/hosts","limit":3}"#),
         ("Glob", r#"{"path":"src","pattern":"*.rs"}"#, r#"{"pattern":"*.rs","path":"src"}"#),
         // Any other: the model's order, but for keys that are array indices.
@@ -85,7 +92,8 @@ fn pre_tool_use() {
 // C-BRIDGE-2
 #[test]
 fn large_integers_are_exact_or_as_in_javascript() {
-    for (fidelity, number) in [(Fidelity::Strict, "9007199254740993"), (Fidelity::Exact, "9007199254740992")] {
+    for (fidelity, number) in [(Fidelity::Strict, "9007199254740993"), (Fidelity::Exact, "9007199254740992")]
+    {
         let project = Project::hook("PreToolUse", KEEP).options(|o| o.fidelity(fidelity));
         project.pre("mcp__db__query", r#"{"id":9007199254740993}"#);
         assert!(project.read("seen").contains(&format!("\"tool_input\":{{\"id\":{number}}}")));
@@ -96,7 +104,9 @@ fn large_integers_are_exact_or_as_in_javascript() {
 fn the_old_name_of_a_tool_is_reported_as_the_new_one() {
     let project = Project::hook("PreToolUse", KEEP);
     project.pre("Task", r#"{"prompt":"p","description":"d"}"#);
-    assert!(project.read("seen").contains(r#""tool_name":"Agent","tool_input":{"description":"d","prompt":"p"}"#));
+    assert!(
+        project.read("seen").contains(r#""tool_name":"Agent","tool_input":{"description":"d","prompt":"p"}"#)
+    );
 }
 
 // C-BRIDGE-1
@@ -139,10 +149,8 @@ fn post_tool_use_failure() {
 
 #[test]
 fn calls_that_never_ran_have_no_hook_after_them() {
-    let everything = format!(
-        r#"{{"hooks":{{"PostToolUse":[{{"hooks":[{{"type":"command","command":"true"}}]}}],"PostToolUseFailure":[{{"hooks":[{{"type":"command","command":"true"}}]}}]}}}}"#
-    );
-    let project = Project::new(&everything);
+    let everything = r#"{"hooks":{"PostToolUse":[{"hooks":[{"type":"command","command":"true"}]}],"PostToolUseFailure":[{"hooks":[{"type":"command","command":"true"}]}]}}"#;
+    let project = Project::new(everything);
     let by = HandlerId::new("x", "y");
     for ended in [
         Ended::UnknownTool,
@@ -206,7 +214,8 @@ fn environment_and_directory() {
 
 #[test]
 fn a_session_elsewhere_runs_its_hooks_there_and_a_vanished_directory_stops_nothing() {
-    let project = Project::hook("Stop", "pwd -P > \"$CLAUDE_PROJECT_DIR/place\"; cat > \"$CLAUDE_PROJECT_DIR/seen\"");
+    let project =
+        Project::hook("Stop", "pwd -P > \"$CLAUDE_PROJECT_DIR/place\"; cat > \"$CLAUDE_PROJECT_DIR/seen\"");
     let root = fs::canonicalize(project.path()).unwrap();
     let sub = root.join("sub");
     fs::create_dir(&sub).unwrap();
@@ -231,7 +240,9 @@ fn exec_form_starts_the_program_without_a_shell() {
     // Even an empty list means: no shell. There is no program with such a name.
     let project = Project::with("Stop", "echo hi > made", r#","args":[]"#);
     let seen = project.stop(0, "");
-    assert!(seen.results[0].exit.is_none() && seen.results[0].error.as_deref().unwrap().contains("not found"));
+    assert!(
+        seen.results[0].exit.is_none() && seen.results[0].error.as_deref().unwrap().contains("not found")
+    );
     assert!(!project.path().join("made").exists());
 }
 
@@ -253,6 +264,9 @@ fn a_plugin_knows_its_root_by_the_environment_alone() {
     let project = project.options(|o| o.layers(Layers::none().plugin(plugin)));
     let seen = project.pre("Bash", r#"{"command":"ls"}"#);
     let reasons: Vec<_> = seen.decisions.iter().map(|d| support::gate(d).1.unwrap().to_owned()).collect();
-    assert!(reasons[0].contains("root: shell /data") && reasons[1].contains("root: exec /data"), "{reasons:?}");
+    assert!(
+        reasons[0].contains("root: shell /data") && reasons[1].contains("root: exec /data"),
+        "{reasons:?}"
+    );
     assert!(!project.path().join("pwned").exists());
 }

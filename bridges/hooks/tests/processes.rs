@@ -42,7 +42,8 @@ fn a_hook_need_not_read_its_stdin() {
         assert!(gate(&seen.decisions[0]).1.unwrap().ends_with("unread\n"));
     }
     let seen = Project::hook("PreToolUse", "wc -c >&2; exit 2").pre("Bash", &big(2_000_000));
-    let count: usize = gate(&seen.decisions[0]).1.unwrap().rsplit(' ').next().unwrap().trim().parse().unwrap();
+    let count: usize =
+        gate(&seen.decisions[0]).1.unwrap().rsplit(' ').next().unwrap().trim().parse().unwrap();
     assert!(count > 2_000_000);
 }
 
@@ -72,7 +73,8 @@ fn a_flood_is_bounded_and_decides_nothing() {
 // C-BRIDGE-7
 #[test]
 fn a_child_that_holds_the_pipe_is_not_waited_for() {
-    let answer = |fields: &str| format!(r#"{{"hookSpecificOutput":{{"hookEventName":"PreToolUse",{fields}}}}}"#);
+    let answer =
+        |fields: &str| format!(r#"{{"hookSpecificOutput":{{"hookEventName":"PreToolUse",{fields}}}}}"#);
     let deny = answer(r#""permissionDecision":"deny","permissionDecisionReason":"early""#);
     for (first, word, says) in [
         (format!("echo '{deny}'"), "deny", "early"),
@@ -81,7 +83,11 @@ fn a_child_that_holds_the_pipe_is_not_waited_for() {
         (format!("echo '{}'", answer(r#""permissionDecision":"allow""#)), "deny", "incomplete"),
         (format!("echo '{}'", answer(r#""updatedInput":{"command":"ls"}"#)), "deny", "incomplete"),
         (format!("echo '{}'", answer(r#""additionalContext":"x""#)), "deny", "incomplete"),
-        (format!("echo '{}'", answer(r#""permissionDecision":"ask","permissionDecisionReason":"sure?""#)), "ask", "sure?"),
+        (
+            format!("echo '{}'", answer(r#""permissionDecision":"ask","permissionDecisionReason":"sure?""#)),
+            "ask",
+            "sure?",
+        ),
         ("echo plain".into(), "none", ""),
     ] {
         let exit = if first.contains(">&2") { 2 } else { 0 };
@@ -164,13 +170,18 @@ fn a_command_that_does_not_exist_decides_nothing() {
 
 #[test]
 fn output_need_not_be_utf8() {
-    let seen = Project::hook("UserPromptSubmit", "cat >/dev/null; printf 'A\\377\\376B\\000C\\n'").submit("hi");
+    let seen =
+        Project::hook("UserPromptSubmit", "cat >/dev/null; printf 'A\\377\\376B\\000C\\n'").submit("hi");
     assert_eq!(seen.context, ["UserPromptSubmit hook success: A\u{fffd}\u{fffd}B\0C"]);
 }
 
 #[test]
 fn a_command_is_handed_over_verbatim() {
-    let seen = Project::hook("Stop", "cat >/dev/null\ncat <<'JSON'\n{\"decision\":\"block\",\"reason\":\"it's \\\"it\\\"\"}\nJSON").stop(0, "");
+    let seen = Project::hook(
+        "Stop",
+        "cat >/dev/null\ncat <<'JSON'\n{\"decision\":\"block\",\"reason\":\"it's \\\"it\\\"\"}\nJSON",
+    )
+    .stop(0, "");
     assert_eq!(seen.decisions, [Continue::again("Stop hook feedback:\nit's \"it\"")]);
 }
 

@@ -38,7 +38,6 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # The format
 #![doc = include_str!("../../../docs/scripted-model.md")]
 
 mod answer;

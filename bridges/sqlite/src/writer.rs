@@ -97,7 +97,7 @@ impl Writer {
         let operations = load.operations;
         // Before anyone is answered: those who wait now and those who are to be answered are all who were at work.
         let gather =
-            Gather { expected: queue.len() + operations.len(), patience: Duration::ZERO };
+            Gather { expected: queue.len() + operations.len(), patience: PATIENCE.min(begun.elapsed() / 4) };
         match outcome {
             Ok(answers) => operations.into_iter().zip(answers).for_each(|(op, answer)| settle(op, answer)),
             // One of them is to blame: alone, each succeeds or fails for itself.

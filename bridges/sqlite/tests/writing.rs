@@ -170,3 +170,18 @@ async fn a_failure_sticks_within_a_batch() {
     }
     assert_eq!(length(&journal, "s").await, 1);
 }
+
+// C-DUR-6: the fence is in the transaction, not only in what this process remembers
+#[tokio::test]
+async fn a_row_changed_by_another_program_fences() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("journal.db");
+    let journal = SqliteJournal::open(&file).unwrap();
+    let mut own = claimed(&journal, "s").await;
+    write(&journal, &mut own, 2).await;
+    let foreign = Connection::open(&file).unwrap();
+    foreign.execute("UPDATE sessions SET epoch = epoch + 8", []).unwrap();
+    let ticket = journal.append(&mut own, prompts(Seq(2), 1)).unwrap();
+    assert_eq!(ticket.wait().await, Err(JournalError::Fenced { epoch: own.epoch + 8 }));
+    assert_eq!(length(&journal, "s").await, 2);
+}

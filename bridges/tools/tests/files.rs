@@ -63,6 +63,23 @@ fn a_write_takes_the_name_and_leaves_the_old_file_whole() {
 }
 
 #[test]
+fn a_write_protected_file_is_for_those_who_may_write_it() {
+    let desk = desk();
+    desk.put("file", "old");
+    std::fs::set_permissions(desk.path("file"), PermissionsExt::from_mode(0o444)).expect("a mode");
+    let arguments = r#"{"file_path":"file","content":"new"}"#;
+    if rustix::process::geteuid().is_root() {
+        desk.done("Write", arguments);
+        assert_eq!(desk.get("file"), "new");
+    } else {
+        assert_eq!(desk.refused("Write", arguments), "Permission denied: file");
+        assert_eq!(desk.get("file"), "old");
+    }
+    let mode = std::fs::metadata(desk.path("file")).expect("there").permissions().mode();
+    assert_eq!(mode & 0o7777, 0o444);
+}
+
+#[test]
 fn a_failed_write_changes_nothing() {
     let desk = desk();
     desk.put("file", "old");

@@ -1,9 +1,9 @@
 //! Applying a record: the rules of where it may stand. What it changes is in `change`.
 
-use super::{Body as CallBody, Call, Invalid, Queued, Request, State, Step};
+use super::{Body as CallBody, Call, Invalid, Request, State, Step, Turn};
 use crate::{
-    Arguments, At, Body, CallPath, Draft, EndReason, Ended, Finish, Point, QueueKind, Record, Resolution,
-    Seam, Seq, Source, Subject, TurnContinuation, Verdict,
+    Arguments, At, Body, CallPath, Draft, EndReason, Ended, Finish, Point, Record, Resolution, Seam, Seq,
+    Source, Subject, TurnContinuation, Verdict,
 };
 use std::sync::Arc;
 
@@ -150,10 +150,21 @@ impl State {
                     "context may not stand between a step's calls and its last result",
                 )?;
                 if let Some(from) = m.from {
+                    need(record.at.call.is_none(), "it is about no call")?;
                     let turn = turn.ok_or("no turn is open")?;
                     let next = turn.takes.get(turn.settled);
-                    let fits = next.is_some_and(|(seq, q)| *seq == from && !q.kind.opens_turn());
-                    need(fits && turn.owed.is_empty(), "it is not the next queued thing of the batch")
+                    let fits = match next {
+                        Some((seq, q)) => *seq == from && !q.kind.opens_turn(),
+                        // C-TURN-4: injected while the turn is open, it joins the next request.
+                        None => {
+                            turn.step.is_none()
+                                && (turn.steps == 0 || turn.owes_step())
+                                && turn.goes_on()
+                                && self.queue.get(&from).is_some_and(|q| !q.kind.opens_turn())
+                        }
+                    };
+                    need(fits && turn.owed.is_empty(), "it is not the next queued thing of the batch")?;
+                    self.start_stands(turn)
                 } else {
                     let earned = self.earned_context();
                     let fits = earned.is_some_and(|d| d.at == record.at && d.body == record.body);
@@ -190,7 +201,8 @@ impl State {
                 need(turn.settled == turn.takes.len(), "a prompt of the batch is not judged yet")?;
                 need(turn.allowed, "no prompt of the batch passed")?;
                 // C-TURN-8: no continuation or steering resurrects the turn.
-                need(turn.goes_on() && turn.halt.is_none(), "the turn is over")?;
+                let over = !turn.goes_on() || turn.halt.is_some() || self.stopped_by(turn).is_some();
+                need(!over, "the turn is over")?;
                 need(turn.steps == 0 || turn.owes_step(), "nothing asks for another step")
             }
             Body::StepEnd(_) => {
@@ -274,7 +286,10 @@ impl State {
                             need(again, "a body that is not idempotent runs once")?;
                             need(d.attempt == attempt + 1, "attempts follow each other")
                         }
-                        CallBody::Running { .. } => Err("its body runs already"),
+                        // C-PIPE-5: a wrapper runs the rest again.
+                        CallBody::Running { attempt } => {
+                            need(d.attempt == attempt + 1, "its body runs already")
+                        }
                         CallBody::Returned => Err("its body has returned"),
                     }?;
                     need(c.asked.is_none() || c.answered.is_some(), "a person has not answered yet")?;
@@ -328,10 +343,14 @@ impl State {
                     && !turn.owes_step()
                     && self.steering().is_none();
                 let fits = match &end.reason {
-                    EndReason::Completed | EndReason::ContinuationCap { .. } => stops,
-                    EndReason::Rejected { .. } => turn.steps == 0 && !turn.allowed,
+                    EndReason::Completed => stops || self.stopped_by(turn).is_some(),
+                    EndReason::ContinuationCap { .. } => stops,
+                    EndReason::Rejected { reason } => {
+                        turn.steps == 0 && !turn.allowed && turn.veto.as_ref().is_none_or(|v| v == reason)
+                    }
                     EndReason::Aborted { by, reason } => {
                         turn.cancelled.as_ref().is_some_and(|c| c.by == *by && c.cause == *reason)
+                            && self.dropped(turn).all(|seq| end.dropped.contains(&seq))
                     }
                     EndReason::Halted { by, reason } => {
                         turn.halt.as_ref().is_some_and(|h| h.by == *by && h.reason == *reason)
@@ -352,6 +371,7 @@ impl State {
     fn settles_prompt(&self, from: Seq, blocked: bool) -> Checked {
         let turn = self.turn.as_deref().ok_or("no turn is open")?;
         need(turn.cancelled.is_none(), "the turn is cancelled")?;
+        self.start_stands(turn)?;
         match turn.takes.get(turn.settled) {
             Some((seq, q)) => {
                 need(*seq == from && q.kind.opens_turn(), "it is not the next prompt of the batch")
@@ -367,17 +387,29 @@ impl State {
         }
     }
 
+    /// C-TURN-11: what a start's handlers added stands before the first prompt's message.
+    fn start_stands(&self, turn: &Turn) -> Checked {
+        let Some((seq, _)) = self.start.filter(|_| turn.settled == 0) else { return Ok(()) };
+        let mut started = self.recorded(Point::SessionStart, &Subject::Session(seq)).iter();
+        let silent = started.all(|d| d.context.iter().all(|text| text.trim().is_empty()));
+        need(silent, "the context of the session's start is not there yet")
+    }
+
     fn decides(&self, d: &crate::DecisionRecorded, record: &Record) -> Checked {
         need(self.decision_of(d.point, &d.subject, &d.id).is_none(), "this handler has decided already")?;
         need(d.decision.fits(d.point), "its point decides otherwise")?;
         let turn = self.turn.as_deref().ok_or("no turn is open")?;
         let batch = turn.steps == 0 && turn.step.is_none();
+        let of_call = matches!(d.subject, Subject::Call(_));
+        need(of_call || record.at.call.is_none(), "it is about no call")?;
+        need(!of_call || record.at.step.is_some(), "it names no step")?;
         match (&d.subject, d.point) {
             (Subject::Call(path), Point::Rewrite | Point::PreExecute | Point::Guard | Point::PostExecute) => {
                 need(record.at.call.as_ref() == Some(path), "the envelope names another call")?;
                 self.decides_call(d.point, path, record)
             }
             (Subject::Prompt(seq), Point::PromptSubmit) => {
+                self.start_stands(turn)?;
                 let next = match turn.takes.get(turn.settled) {
                     Some((next, q)) => next == seq && q.kind.opens_turn() && q.source == Source::User,
                     None => {
@@ -396,6 +428,10 @@ impl State {
                 let asked =
                     turn.step.is_none() && turn.steps > 0 && !turn.owes_step() && turn.answered_last();
                 need(asked && turn.steps == *n, "that step's end is not to be judged now")
+            }
+            (Subject::Step(n), Point::Stop) => {
+                let boundary = turn.step.is_none() && turn.steps > 0 && turn.owes_step() && turn.answered_last();
+                need(boundary && turn.steps == *n, "the turn does not go on from there")
             }
             _ => Err("its point has other subjects"),
         }

@@ -286,7 +286,8 @@ impl CallOwes {
                     || decides(&[Point::Guard, Point::PostExecute], body)
             }
             CallOwes::Judge(Point::PostExecute) => {
-                matches!(body, Body::ToolResult(_)) || decides(&[Point::PostExecute], body)
+                // One guard's denial decides; the others may still be heard.
+                matches!(body, Body::ToolResult(_)) || decides(&[Point::Guard, Point::PostExecute], body)
             }
             CallOwes::Judge(_) => false,
             CallOwes::Ask { .. } => matches!(body, Body::InputRequested(_)),

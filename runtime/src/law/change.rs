@@ -16,6 +16,7 @@ impl State {
             }
             Body::SessionResumed(_) => {
                 self.closed = false;
+                self.keep_started();
                 self.start = Some((record.seq, StartSource::Resume));
                 self.orphan();
             }
@@ -82,11 +83,15 @@ impl State {
             Body::ContextMessage(m) => {
                 tail.push(Message::Context { content: m.content.clone(), source: m.source.clone() });
                 // Context before the first prompt is settled is that of the session's start.
-                if turn.settled == 0 {
+                if turn.settled == 0 && turn.owed.is_empty() {
                     self.start = None;
                 }
                 match (m.from, &mut turn.step) {
-                    (Some(_), _) => turn.settled += 1,
+                    (Some(from), _) => {
+                        if self.queue.remove(&from).is_none() {
+                            turn.settled += 1;
+                        }
+                    }
                     (None, Some(step)) => step.contexts += 1,
                     (None, None) => {}
                 }
@@ -160,6 +165,17 @@ impl State {
                 Some(all)
             }
             _ => None,
+        }
+    }
+
+    /// A start that was being judged when the process went gives way to the new one; what its handlers have added stands.
+    fn keep_started(&mut self) {
+        let Some((seq, _)) = self.start else { return };
+        let Some(turn) = self.turn.as_deref().filter(|t| t.settled == 0 && t.owed.is_empty()) else { return };
+        let at = At::turn(turn.number);
+        let owed = self.contexts(Point::SessionStart, &Subject::Session(seq), &at);
+        if let Some(turn) = self.turn.as_deref_mut() {
+            turn.owed = owed;
         }
     }
 
@@ -318,6 +334,7 @@ impl Call {
             body: CallBody::NotStarted,
             outcome: None,
             result: false,
+            given: None,
         }
     }
 
@@ -357,7 +374,9 @@ impl Call {
             }
             Body::ToolResult(r) => {
                 self.result = true;
-                if path.is_top() {
+                if !path.is_top() {
+                    self.given = Some(Arc::new(r.clone()));
+                } else {
                     tail.push(Message::Result {
                         id: self.id.clone(),
                         name: self.name.clone(),

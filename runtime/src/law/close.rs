@@ -20,6 +20,13 @@ impl State {
             (Point::SessionStart, Subject::Session(_)) => self.contexts(point, subject, &at),
             (Point::PromptSubmit, Subject::Prompt(seq)) => self.close_prompt(*seq, subject, &at),
             (Point::Continuation, Subject::Step(_)) => self.close_continuation(subject, &at),
+            (Point::Stop, Subject::Step(_)) if self.stopped_by(turn).is_some() => {
+                // Terminal: steering that waits does not resurrect the turn, nor open another.
+                let dropped =
+                    self.queue.iter().filter(|(_, q)| q.kind == QueueKind::Steering).map(|(s, _)| *s);
+                let end = TurnEnd { reason: EndReason::Completed, dropped: dropped.collect() };
+                vec![Draft::new(at, end)]
+            }
             (_, Subject::Call(path)) => match self.call(path, Some(point)) {
                 CallOwes::Commit(drafts) => drafts,
                 _ => Vec::new(),

@@ -9,6 +9,7 @@ mod call;
 mod change;
 mod close;
 mod next;
+mod query;
 mod transcript;
 
 pub use call::CallOwes;
@@ -18,7 +19,7 @@ pub use transcript::Transcript;
 use crate::{
     AssistantMessage, CallPath, Content, Decided, DecisionRecorded, Draft, Finish, Frozen, HandlerId,
     InputRequested, InputResolved, Limits, Message, Outcome, Point, QueueKind, Reason, RequestHeader, Seam,
-    Seq, SessionCreated, Source, StartSource, Subject, ToolCall, ToolRewrite, TurnCancelled,
+    Seq, SessionCreated, Source, StartSource, Subject, ToolCall, ToolResult, ToolRewrite, TurnCancelled,
 };
 use std::{
     collections::{BTreeMap, HashMap},
@@ -141,6 +142,8 @@ struct Call {
     body: Body,
     outcome: Option<(Arc<Outcome>, u64)>,
     result: bool,
+    /// What the body of its parent gets; kept for nested calls only, a call of the model has its message.
+    given: Option<Arc<ToolResult>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

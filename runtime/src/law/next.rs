@@ -2,8 +2,8 @@
 
 use super::{Body as CallBody, Call, CallOwes, Queued, Request, State, Step, Turn};
 use crate::{
-    At, Body, CallPath, ContextMessage, Draft, EndReason, Finish, Point, QueueKind, Seq, Source,
-    SteeringMessage, StepEnd, Subject, TurnEnd, TurnStart, UserMessage,
+    At, Body, CallPath, ContextMessage, Draft, EndReason, Finish, HandlerId, Point, QueueKind, Seam, Seq,
+    Source, SteeringMessage, StepEnd, Subject, TurnEnd, TurnStart, TurnStop, UserMessage,
 };
 
 /// What is owed next. The driver carries it out and commits records; each of them discharges something owed.
@@ -80,6 +80,8 @@ impl State {
                 self.end_turn(EndReason::Rejected { reason })
             } else if let Some(end) = halted(turn) {
                 self.end_turn(end)
+            } else if let Some(context) = self.injected(turn) {
+                context
             } else {
                 Next::OpenStep { step: 1 }
             };
@@ -133,12 +135,37 @@ impl State {
             return steer(turn, *seq, queued);
         }
         if turn.owes_step() {
-            return Next::OpenStep { step: turn.steps + 1 };
+            return self.go_on(turn, passed);
         }
         Next::Judge { point: stopping.0, subject: stopping.1 }
     }
 
     /// The first queued steering.
+    /// The turn would go on with another step: what was injected meanwhile joins it, and someone may end the turn here.
+    fn go_on(&self, turn: &Turn, passed: Option<&Passed>) -> Next {
+        let stop = (Point::Stop, Subject::Step(turn.steps));
+        if self.stopped_by(turn).is_none()
+            && let Some(context) = self.injected(turn)
+        {
+            return context;
+        }
+        if passed == Some(&stop) {
+            return Next::OpenStep { step: turn.steps + 1 };
+        }
+        Next::Judge { point: stop.0, subject: stop.1 }
+    }
+
+    /// Who ended the turn at this step boundary.
+    pub(super) fn stopped_by(&self, turn: &Turn) -> Option<HandlerId> {
+        TurnStop::fold(&self.decided::<TurnStop>(&Subject::Step(turn.steps)))
+    }
+
+    /// Context that was injected while the turn was open.
+    fn injected(&self, turn: &Turn) -> Option<Next> {
+        let (seq, queued) = self.queue.iter().find(|(_, q)| !q.kind.opens_turn())?;
+        Some(take(turn, *seq, queued))
+    }
+
     pub(super) fn steering(&self) -> Option<(&Seq, &Queued)> {
         self.queue.iter().find(|(_, q)| q.kind == QueueKind::Steering)
     }
@@ -196,11 +223,17 @@ impl State {
             return Next::Commit(self.end_step(turn));
         }
         let Some(cancelled) = &turn.cancelled else { return Next::Await };
-        // Steering sent after the cancel was not meant by it: with this turn over it is a prompt.
-        let meant = |(s, q): &(&Seq, &Queued)| q.kind == QueueKind::Steering && **s < turn.cancelled_at;
-        let dropped = self.queue.iter().filter(meant).map(|(s, _)| *s).collect();
+        let dropped = self.dropped(turn).collect();
         let reason = EndReason::Aborted { by: cancelled.by.clone(), reason: cancelled.cause };
         Next::Commit(vec![Draft::new(At::turn(turn.number), TurnEnd { reason, dropped })])
+    }
+
+    /// The steering that goes with a cancelled turn. What was sent after the cancel was not meant by it: with this turn over
+    /// it is a prompt.
+    pub(super) fn dropped(&self, turn: &Turn) -> impl Iterator<Item = Seq> {
+        let before = turn.cancelled_at;
+        let meant = move |(s, q): &(&Seq, &Queued)| q.kind == QueueKind::Steering && **s < before;
+        self.queue.iter().filter(meant).map(|(s, _)| *s)
     }
 
     /// Closes the open step and turn after a failure that no rule answers: the model's, or the runtime's own. Calls that
@@ -314,7 +347,17 @@ impl Next {
                     | Body::SessionClosed(_)
                     | Body::Own(_)
             );
+        // Steering may come while the first handler of the turn's end is still deciding.
+        let crossed = matches!(body, Body::DecisionRecorded(d) if d.point == Point::Continuation)
+            && match self {
+                Next::Judge { point, .. } => *point == Point::PromptSubmit,
+                Next::Commit(drafts) => {
+                    drafts.first().is_some_and(|d| matches!(d.body, Body::SteeringMessage(_)))
+                }
+                _ => false,
+            };
         anytime
+            || crossed
             || match self {
                 Next::Idle => false,
                 Next::Await => matches!(
@@ -333,7 +376,8 @@ impl Next {
                     }
                     Body::ContextMessage(_) => *point == Point::SessionStart,
                     Body::SteeringMessage(_) => matches!(point, Point::Continuation | Point::PromptSubmit),
-                    Body::TurnEnd(_) => *point == Point::Continuation,
+                    Body::TurnEnd(_) => matches!(point, Point::Continuation | Point::Stop),
+                    Body::StepStart(_) => *point == Point::Stop,
                     _ => false,
                 },
                 Next::OpenStep { .. } => matches!(body, Body::StepStart(_)),

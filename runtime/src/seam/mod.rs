@@ -5,6 +5,7 @@
 //! own traits: [`Guard`] (synchronous, only denies) and [`ResultObserver`] (sees the committed result, decides nothing).
 
 mod continuation;
+mod execute;
 mod guard;
 mod post_execute;
 mod pre_execute;
@@ -12,8 +13,10 @@ mod prompt_submit;
 mod result;
 mod rewrite;
 mod session_start;
+mod turn_stop;
 
 pub use continuation::{Continue, Ending, TurnContinuation};
+pub use execute::{Next, Rest, Wrapper};
 pub use guard::{Guard, GuardVerdict};
 pub use post_execute::{PostExecute, Returned, Review, Reviewed};
 pub use pre_execute::{Gate, PreExecute, Verdict};
@@ -21,6 +24,8 @@ pub use prompt_submit::{Judged, PromptSubmit, Submit, Submitted};
 pub use result::{Committed, ResultObserver};
 pub use rewrite::{Proposal, Proposed, Rewrite, Rewritten};
 pub use session_start::{SessionStart, StartSource, Started, Starting};
+
+pub use turn_stop::{Boundary, StopTurn, TurnStop};
 
 use crate::{Frozen, HandlerId, Reason, Seq, SessionId, plan::Table};
 use futures::future::LocalBoxFuture;
@@ -46,6 +51,9 @@ pub enum Point {
     /// The last word on a call: deny or abstain.
     #[serde(rename = "tools/guard")]
     Guard,
+    /// Around a body.
+    #[serde(rename = "tools/execute")]
+    Execute,
     /// A decided call, before its result is final.
     #[serde(rename = "tools/post-execute")]
     PostExecute,
@@ -55,19 +63,24 @@ pub enum Point {
     /// The turn is about to stop.
     #[serde(rename = "agent/turn-continuation")]
     Continuation,
+    /// The turn is about to go on with another step.
+    #[serde(rename = "agent/turn-stop")]
+    Stop,
 }
 
 impl Point {
     /// Every point, in the order in which a turn meets them.
-    pub const ALL: [Point; 8] = [
+    pub const ALL: [Point; 10] = [
         Point::SessionStart,
         Point::PromptSubmit,
         Point::Rewrite,
         Point::PreExecute,
         Point::Guard,
+        Point::Execute,
         Point::PostExecute,
         Point::Result,
         Point::Continuation,
+        Point::Stop,
     ];
 
     /// The name, as the log and `introspect()` spell it.
@@ -78,9 +91,11 @@ impl Point {
             Point::Rewrite => "tools/rewrite",
             Point::PreExecute => "tools/pre-execute",
             Point::Guard => "tools/guard",
+            Point::Execute => "tools/execute",
             Point::PostExecute => "tools/post-execute",
             Point::Result => "tools/result",
             Point::Continuation => "agent/turn-continuation",
+            Point::Stop => "agent/turn-stop",
         }
     }
 
@@ -90,8 +105,9 @@ impl Point {
             Point::SessionStart | Point::Result => "reported",
             Point::PromptSubmit => "blocks the prompt",
             Point::Rewrite | Point::PreExecute | Point::Guard => "denies",
+            Point::Execute => "error result",
             Point::PostExecute => "result stands, reported",
-            Point::Continuation => "stops",
+            Point::Continuation | Point::Stop => "stops",
         }
     }
 }
@@ -328,6 +344,8 @@ pub enum Decision {
     PostExecute(Review),
     /// Of `agent/turn-continuation`.
     Continuation(Continue),
+    /// Of `agent/turn-stop`.
+    Stop(StopTurn),
 }
 
 impl Decision {
@@ -341,6 +359,7 @@ impl Decision {
             Decision::Guard(_) => Point::Guard,
             Decision::PostExecute(_) => Point::PostExecute,
             Decision::Continuation(_) => Point::Continuation,
+            Decision::Stop(_) => Point::Stop,
         };
         own == point
     }
@@ -364,6 +383,8 @@ impl Decision {
             Decision::PostExecute(Review::Block { .. }) => "block",
             Decision::Continuation(Continue::Abstain) => "abstain",
             Decision::Continuation(Continue::Again { .. }) => "continue",
+            Decision::Stop(StopTurn::Abstain) => "abstain",
+            Decision::Stop(StopTurn::Stop) => "stop",
         }
     }
 }

@@ -284,6 +284,11 @@ impl Driver {
                 }
                 continue;
             }
+            // While the handler is deciding.
+            self.outside()?;
+            if self.state.cancelled().is_some() {
+                return Ok(());
+            }
             let answer = handlers::decide(point, &mut self.tape);
             let mut drafts = Vec::new();
             if self.tape.once_in(4) {
@@ -305,10 +310,6 @@ impl Driver {
             if answer.ends_chain {
                 return Ok(());
             }
-            self.outside()?;
-            if self.state.cancelled().is_some() {
-                return Ok(());
-            }
         }
         Ok(())
     }
@@ -325,7 +326,8 @@ impl Driver {
         }
         if drafts.is_empty() {
             let steered = point == Point::Continuation && self.state.has_prompts();
-            assert!(steered || point == Point::SessionStart, "every other point leaves a record");
+            let silent = matches!(point, Point::SessionStart | Point::Stop);
+            assert!(steered || silent, "every other point leaves a record");
             return Ok(());
         }
         self.commit(drafts)

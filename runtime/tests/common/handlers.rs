@@ -71,6 +71,9 @@ pub fn decide(point: Point, tape: &mut Tape) -> Answer {
             3 => Continue::Again { reason: None },
             _ => Continue::again("tests fail"),
         }),
+        Point::Stop => {
+            answer::<TurnStop>(tape, |t| if t.once_in(5) { StopTurn::Stop } else { StopTurn::Abstain })
+        }
         // A guard denies or abstains, and its failure denies.
         _ => {
             let failure = tape.once_in(12).then(|| failure(tape));

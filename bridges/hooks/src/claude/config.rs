@@ -18,10 +18,8 @@ use std::{
     time::Duration,
 };
 
-/// A timeout from which on it was probably meant in milliseconds, in seconds.
-const LIKE_MILLISECONDS: f64 = 1000.0;
 /// The longest timeout: what a JavaScript timer can hold.
-const LONGEST: Duration = Duration::from_millis(i32::MAX as u64);
+pub(super) const LONGEST: Duration = Duration::from_millis(i32::MAX as u64);
 
 /// A command as written, before placeholders in its arguments are filled in.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -102,7 +100,13 @@ pub(crate) fn read(path: &Path, bytes: &[u8], plugin: bool, reports: &mut Vec<Re
     }
     if plugin && root.get("hooks").is_none() {
         let hint = "put the events into a \"hooks\" object";
-        reader.say(Severity::Error, "hooks/no-hooks-key", root.at, "this plugin file has no `hooks` key, so none of it runs", Some(hint));
+        reader.say(
+            Severity::Error,
+            "hooks/no-hooks-key",
+            root.at,
+            "this plugin file has no `hooks` key, so none of it runs",
+            Some(hint),
+        );
     }
     file.definitions = reader.definitions;
     file
@@ -112,9 +116,9 @@ pub(crate) fn read(path: &Path, bytes: &[u8], plugin: bool, reports: &mut Vec<Re
 struct Rejected;
 
 /// This entry is out; it was reported.
-struct Dropped;
+pub(super) struct Dropped;
 
-struct Reader<'r> {
+pub(super) struct Reader<'r> {
     path: &'r Path,
     text: &'r str,
     reports: &'r mut Vec<Report>,
@@ -122,16 +126,23 @@ struct Reader<'r> {
 }
 
 impl Reader<'_> {
-    fn say(&mut self, severity: Severity, code: &'static str, at: usize, message: impl Into<String>, hint: Option<&str>) {
-        let mut report =
-            Report::new(severity, code, message).at(self.path, Some(json::line(self.text, at)));
+    pub(super) fn say(
+        &mut self,
+        severity: Severity,
+        code: &'static str,
+        at: usize,
+        message: impl Into<String>,
+        hint: Option<&str>,
+    ) {
+        let mut report = Report::new(severity, code, message).at(self.path, Some(json::line(self.text, at)));
         report.hint = hint.map(Into::into);
         self.reports.push(report);
     }
 
     fn events(&mut self, hooks: &Node<'_>) -> Result<(), Rejected> {
         let Some(entries) = hooks.entries() else {
-            let message = format!("this file is ignored: `hooks` must be an object of events, not {}", hooks.kind());
+            let message =
+                format!("this file is ignored: `hooks` must be an object of events, not {}", hooks.kind());
             self.say(Severity::Error, "hooks/bad-entry", hooks.at, message, None);
             return Err(Rejected);
         };
@@ -139,8 +150,17 @@ impl Reader<'_> {
             // These two guard tool calls: a file that means to guard and is wrong about it counts as no file at all.
             let strict = matches!(&*entry.key, "PreToolUse" | "PermissionRequest");
             if self.event(entry).is_err() && strict {
-                let message = format!("this file is ignored as a whole, because an entry under {} is malformed", entry.key);
-                self.say(Severity::Error, "hooks/file-rejected", entry.at, message, Some("correct the entry; until then none of this file's hooks run"));
+                let message = format!(
+                    "this file is ignored as a whole, because an entry under {} is malformed",
+                    entry.key
+                );
+                self.say(
+                    Severity::Error,
+                    "hooks/file-rejected",
+                    entry.at,
+                    message,
+                    Some("correct the entry; until then none of this file's hooks run"),
+                );
                 return Err(Rejected);
             }
         }
@@ -157,8 +177,15 @@ impl Reader<'_> {
             return Ok(());
         }
         let Some(groups) = entry.value.items() else {
-            let message = format!("{} must be a list of groups, not {}; it is ignored", entry.key, entry.value.kind());
-            self.say(Severity::Error, "hooks/bad-entry", entry.value.at, message, Some("write [{\"matcher\": \"…\", \"hooks\": [ … ]}]"));
+            let message =
+                format!("{} must be a list of groups, not {}; it is ignored", entry.key, entry.value.kind());
+            self.say(
+                Severity::Error,
+                "hooks/bad-entry",
+                entry.value.at,
+                message,
+                Some("write [{\"matcher\": \"…\", \"hooks\": [ … ]}]"),
+            );
             return Err(Dropped);
         };
         let mut sound = Ok(());
@@ -172,7 +199,8 @@ impl Reader<'_> {
         if let Named::NotYet(event) = named
             && count > 0
         {
-            let message = format!("{count} hook(s) on {event} do not run: this runtime does not fire that event yet");
+            let message =
+                format!("{count} hook(s) on {event} do not run: this runtime does not fire that event yet");
             self.say(Severity::Warning, "hooks/event-not-run", entry.at, message, None);
         }
         sound
@@ -180,7 +208,8 @@ impl Reader<'_> {
 
     fn group(&mut self, named: Named, event: &str, group: &Node<'_>) -> Result<usize, Dropped> {
         if group.entries().is_none() {
-            let message = format!("a group under {event} must be an object, not {}; it is dropped", group.kind());
+            let message =
+                format!("a group under {event} must be an object, not {}; it is dropped", group.kind());
             self.say(Severity::Error, "hooks/bad-entry", group.at, message, None);
             return Err(Dropped);
         }
@@ -189,8 +218,17 @@ impl Reader<'_> {
             Some(node) => match node.str() {
                 Some(text) => Some((node.at, text)),
                 None => {
-                    let message = format!("`matcher` under {event} must be a string, not {}; the group is dropped", node.kind());
-                    self.say(Severity::Error, "hooks/bad-entry", node.at, message, Some("leave it out to match everything"));
+                    let message = format!(
+                        "`matcher` under {event} must be a string, not {}; the group is dropped",
+                        node.kind()
+                    );
+                    self.say(
+                        Severity::Error,
+                        "hooks/bad-entry",
+                        node.at,
+                        message,
+                        Some("leave it out to match everything"),
+                    );
                     return Err(Dropped);
                 }
             },
@@ -209,8 +247,25 @@ impl Reader<'_> {
             _ => Matcher::All,
         });
         if let (Matcher::Never(why), Some((at, text))) = (&*compiled, matcher) {
-            let message = format!("the matcher `{text}` under {event} never matches, so its hooks never run: {why}");
-            self.say(Severity::Warning, "hooks/bad-matcher", at, message, Some("names are separated by `|`; anything else is a regular expression"));
+            let message =
+                format!("the matcher `{text}` under {event} never matches, so its hooks never run: {why}");
+            self.say(
+                Severity::Warning,
+                "hooks/bad-matcher",
+                at,
+                message,
+                Some("names are separated by `|`; anything else is a regular expression"),
+            );
+        }
+        let starts = ["startup", "resume"];
+        if let (Named::Runs(Event::SessionStart), Some((at, text))) = (named, matcher)
+            && !matches!(*compiled, Matcher::Never(_))
+            && !starts.iter().any(|start| compiled.matches(start))
+        {
+            let message =
+                format!("the matcher `{text}` under {event} matches no way in which a session starts here");
+            let hint = format!("sessions start as {}", starts.join(" or "));
+            self.say(Severity::Warning, "hooks/no-such-start", at, message, Some(&hint));
         }
         let mut sound = Ok(handlers.len());
         for handler in handlers {
@@ -224,7 +279,11 @@ impl Reader<'_> {
                         self.definitions.push(Definition {
                             event,
                             matcher_text: matcher.map(|(_, text)| text.into()),
-                            matcher: if found.never { Arc::new(Matcher::Never(String::new())) } else { compiled.clone() },
+                            matcher: if found.never {
+                                Arc::new(Matcher::Never(String::new()))
+                            } else {
+                                compiled.clone()
+                            },
                             written: found.written,
                             rule: found.rule,
                             rule_text: found.rule_text,
@@ -238,101 +297,28 @@ impl Reader<'_> {
         sound
     }
 
-    /// One handler: `Ok(None)` when it is sound and of a kind that does not run here.
-    fn handler(&mut self, event: &str, node: &Node<'_>) -> Result<Option<Found>, Dropped> {
-        let mut fields = Fields { reader: self, event, node };
-        if node.entries().is_none() {
-            return Err(fields.bad(node.at, &format!("must be an object, not {}", node.kind())));
-        }
-        let kind = match node.get("type") {
-            None => return Err(fields.bad(node.at, "has no `type`; for a shell command it is \"command\"")),
-            Some(kind) => kind.str().ok_or_else(|| fields.bad(kind.at, "`type` must be a string"))?.to_owned(),
-        };
-        let needed: &[&str] = match &*kind {
-            "command" => &["command"],
-            "http" => &["url"],
-            "prompt" | "agent" => &["prompt"],
-            "mcp_tool" => &["server", "tool"],
-            other => return Err(fields.bad(node.at, &format!("there is no handler type `{other}`"))),
-        };
-        for key in needed {
-            fields.text(key)?.ok_or_else(|| fields.bad(node.at, &format!("a {kind} handler needs `{key}`")))?;
-        }
-        let timeout = fields.timeout()?;
-        let rule_text = fields.text("if")?;
-        let shell = fields.text("shell")?;
-        // `asyncRewake` alone is an awaited hook like any other.
-        fields.flag("asyncRewake")?;
-        let background = fields.flag("async")?;
-        let once = fields.flag("once")?;
-        fields.text("statusMessage")?;
-        let on_failure = fields.text("onFailure")?;
-        let args = fields.args()?;
-        match shell.as_deref() {
-            None | Some("bash") => {}
-            Some("powershell") => {
-                fields.not_run("its shell is powershell, which this runtime does not start");
-                return Ok(None);
-            }
-            Some(other) => return Err(fields.bad(node.at, &format!("there is no shell `{other}`"))),
-        }
-        if kind != "command" {
-            fields.not_run(&format!("handlers of type `{kind}` are not run yet"));
-            return Ok(None);
-        }
-        if background {
-            // Waiting for it would delay the turn, which its author ruled out; see the crate documentation.
-            fields.not_run("`async` handlers are not run yet");
-            return Ok(None);
-        }
-        let blocks_on_failure = match on_failure.as_deref() {
-            Some("block") => true,
-            None => false,
-            Some(other) => {
-                let message = format!("`onFailure: \"{other}\"` on {event} means nothing here: a failure does not block");
-                self.say(Severity::Warning, "hooks/on-failure", node.at, message, Some("the one value that counts is \"block\""));
-                false
-            }
-        };
-        if once {
-            let message = format!("`once` on {event} is ignored in this file, as in the client: the hook runs each time");
-            self.say(Severity::Note, "hooks/once", node.at, message, None);
-        }
-        let command: Arc<str> = node.get("command").and_then(Node::str).unwrap_or_default().into();
-        Ok(Some(Found { written: Written { command, args }, rule: None, rule_text, timeout, blocks_on_failure, never: false }))
-    }
-
-    fn rule(&mut self, event: Event, node: &Node<'_>, found: &mut Found) {
-        let Some(text) = found.rule_text.clone() else { return };
-        let why = if event.is_of_tool() {
-            match Rule::parse(&text) {
-                Ok(rule) => {
-                    found.rule = Some(rule);
-                    return;
-                }
-                Err(why) => why.to_string(),
-            }
-        } else {
-            "this event is not about a tool".into()
-        };
-        found.never = true;
-        let message = format!("the hook with `if: \"{text}\"` on {} never runs: {why}", event.name());
-        self.say(Severity::Warning, "hooks/bad-condition", node.at, message, None);
-    }
-
     fn env(&mut self, node: &Node<'_>) -> Vec<(String, String)> {
         let Some(entries) = node.entries() else {
-            self.say(Severity::Warning, "hooks/bad-env", node.at, "`env` must be an object of strings; it is ignored", None);
+            self.say(
+                Severity::Warning,
+                "hooks/bad-env",
+                node.at,
+                "`env` must be an object of strings; it is ignored",
+                None,
+            );
             return Vec::new();
         };
         let mut env = Vec::new();
         for entry in entries {
             match &entry.value.value {
-                Value::String(value) if !entry.key.is_empty() && !entry.key.contains(['=', '\0']) && !value.contains('\0') => {
+                Value::String(value)
+                    if !entry.key.is_empty() && !entry.key.contains(['=', '\0']) && !value.contains('\0') =>
+                {
                     env.push((entry.key.to_string(), value.to_string()));
                 }
                 _ => {
-                    let message = format!("the variable `{}` is ignored: its value must be a string", entry.key);
+                    let message =
+                        format!("the variable `{}` is ignored: its value must be a string", entry.key);
                     self.say(Severity::Warning, "hooks/bad-env", entry.at, message, None);
                 }
             }
@@ -344,7 +330,10 @@ impl Reader<'_> {
         let mut rules = Vec::new();
         let Some(found) = node.get(list) else { return rules };
         let Some(items) = found.items() else {
-            let message = format!("`permissions.{list}` must be a list of rules, not {}; it is not enforced", found.kind());
+            let message = format!(
+                "`permissions.{list}` must be a list of rules, not {}; it is not enforced",
+                found.kind()
+            );
             self.say(Severity::Error, "hooks/permissions", found.at, message, None);
             return rules;
         };
@@ -354,76 +343,17 @@ impl Reader<'_> {
                 Ok(rule) => rules.push(rule),
                 Err(why) => {
                     let message = format!("a rule of `permissions.{list}` is not enforced: {why}");
-                    self.say(Severity::Error, "hooks/permissions", item.at, message, Some("register a guard with the runtime for what must never run"));
+                    self.say(
+                        Severity::Error,
+                        "hooks/permissions",
+                        item.at,
+                        message,
+                        Some("register a guard with the runtime for what must never run"),
+                    );
                 }
             }
         }
         rules
-    }
-}
-
-/// A sound command handler.
-struct Found {
-    written: Written,
-    rule: Option<Rule>,
-    rule_text: Option<Arc<str>>,
-    timeout: Option<Duration>,
-    blocks_on_failure: bool,
-    never: bool,
-}
-
-/// The fields of one handler, each checked for its type.
-struct Fields<'f, 'r, 't> {
-    reader: &'f mut Reader<'r>,
-    event: &'f str,
-    node: &'f Node<'t>,
-}
-
-impl Fields<'_, '_, '_> {
-    fn bad(&mut self, at: usize, what: &str) -> Dropped {
-        let message = format!("a handler under {} is dropped: {what}", self.event);
-        self.reader.say(Severity::Error, "hooks/bad-entry", at, message, None);
-        Dropped
-    }
-
-    fn not_run(&mut self, why: &str) {
-        let message = format!("a hook on {} does not run: {why}", self.event);
-        self.reader.say(Severity::Warning, "hooks/handler-not-run", self.node.at, message, None);
-    }
-
-    fn text(&mut self, key: &str) -> Result<Option<Arc<str>>, Dropped> {
-        let Some(node) = self.node.get(key) else { return Ok(None) };
-        match node.str() {
-            Some(text) => Ok(Some(text.into())),
-            None => Err(self.bad(node.at, &format!("`{key}` must be a string, not {}", node.kind()))),
-        }
-    }
-
-    fn flag(&mut self, key: &str) -> Result<bool, Dropped> {
-        let Some(node) = self.node.get(key) else { return Ok(false) };
-        node.bool().ok_or_else(|| self.bad(node.at, &format!("`{key}` must be true or false, not {}", node.kind())))
-    }
-
-    fn timeout(&mut self) -> Result<Option<Duration>, Dropped> {
-        let Some(node) = self.node.get("timeout") else { return Ok(None) };
-        let seconds = match node.number() {
-            Some(seconds) if seconds > 0.0 => seconds,
-            _ => return Err(self.bad(node.at, "`timeout` must be a number of seconds above 0")),
-        };
-        if seconds >= LIKE_MILLISECONDS {
-            let message = format!("a timeout on {} is {seconds} seconds", self.event);
-            self.reader.say(Severity::Note, "hooks/long-timeout", node.at, message, Some("timeouts are in seconds, not milliseconds"));
-        }
-        Ok(Some(Duration::try_from_secs_f64(seconds).unwrap_or(LONGEST)))
-    }
-
-    fn args(&mut self) -> Result<Option<Vec<Arc<str>>>, Dropped> {
-        let Some(node) = self.node.get("args") else { return Ok(None) };
-        let texts = node.items().and_then(|items| items.iter().map(|item| item.str().map(Arc::from)).collect());
-        match texts {
-            Some(args) => Ok(Some(args)),
-            None => Err(self.bad(node.at, "`args` must be a list of strings")),
-        }
     }
 }
 

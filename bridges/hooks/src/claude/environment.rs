@@ -14,7 +14,11 @@ use std::{
 pub(crate) type Variables = Vec<(OsString, Option<OsString>)>;
 
 /// What is the same for every hook of a project, computed once.
-pub(crate) fn base(project: &Path, settings: &[(String, String)], host: &[(OsString, OsString)]) -> Variables {
+pub(crate) fn base(
+    project: &Path,
+    settings: &[(String, String)],
+    host: &[(OsString, OsString)],
+) -> Variables {
     let telemetry = std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("OTEL_"));
     let mut out: Variables = telemetry.map(|(name, _)| (name, None)).collect();
     out.extend(settings.iter().map(|(name, value)| (name.into(), Some(value.into()))));
@@ -61,7 +65,9 @@ pub(crate) fn fill(text: &str, project: &Path, plugin: Option<&Plugin>) -> Strin
     while let Some(at) = rest.find("${") {
         out.push_str(&rest[..at]);
         rest = &rest[at..];
-        let found = places.iter().find_map(|(name, path)| Some((name, (*path)?)).filter(|(name, _)| rest.starts_with(**name)));
+        let found = places
+            .iter()
+            .find_map(|(name, path)| Some((name, (*path)?)).filter(|(name, _)| rest.starts_with(**name)));
         let taken = match found {
             Some((name, path)) => {
                 out.push_str(&path.to_string_lossy());

@@ -16,8 +16,9 @@ use crate::{
 use futures::future::LocalBoxFuture;
 use portcullis_process::{Ending, Status};
 use portcullis_runtime::{
-    BoxError, Continue, Ending as TurnEnding, Frozen, Handler, HandlerId, OwnRecord, PostExecute, PromptSubmit, Proposal, Proposed,
-    Reply, Returned, Review, Rewrite, Scene, SessionStart, Started, Starting, Submit, Submitted, TurnContinuation,
+    BoxError, Continue, Ending as TurnEnding, Frozen, Handler, HandlerId, OwnRecord, PostExecute,
+    PromptSubmit, Proposal, Proposed, Reply, Returned, Review, Rewrite, Scene, SessionStart, Started,
+    Starting, Submit, Submitted, TurnContinuation,
 };
 use std::{path::Path, sync::Arc};
 
@@ -159,7 +160,10 @@ impl Handler<PostExecute> for Hook {
             let (style, tool) = (self.house.style(), canonical(&input.name));
             if self.definition.event == Event::PostToolUseFailure {
                 let stdin = style.post_tool_use_failure(&input);
-                return self.hear(&input.scene, stdin, |_| {}).await.post_tool_use_failure(tool, self.command());
+                return self
+                    .hear(&input.scene, stdin, |_| {})
+                    .await
+                    .post_tool_use_failure(tool, self.command());
             }
             let stdin = style.post_tool_use(&input);
             let mut replaced = None;

@@ -175,11 +175,15 @@ fn merge(files: Vec<(Arc<Origin>, File)>, reports: &mut Vec<Report>) -> Loaded {
             skipped += file.definitions.len();
             continue;
         }
-        loaded.definitions.extend(file.definitions.into_iter().map(|definition| (origin.clone(), definition)));
+        loaded
+            .definitions
+            .extend(file.definitions.into_iter().map(|definition| (origin.clone(), definition)));
     }
     if skipped > 0 {
         let message = match &off {
-            _ if managed_off => format!("{skipped} hook(s) do not run: the managed settings disable all hooks"),
+            _ if managed_off => {
+                format!("{skipped} hook(s) do not run: the managed settings disable all hooks")
+            }
             _ if managed_only => {
                 format!("{skipped} hook(s) do not run: the managed settings allow only managed hooks")
             }

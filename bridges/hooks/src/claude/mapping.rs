@@ -4,8 +4,8 @@
 
 use super::output::{Answer, Verdict};
 use portcullis_runtime::{
-    BoxError, Content, Continue, Failure, Frozen, Gate, Outcome, OwnRecord, Proposal, Reason, Reply, Review, Started,
-    Submit,
+    BoxError, Content, Continue, Failure, Frozen, Gate, Outcome, OwnRecord, Proposal, Reason, Reply, Review,
+    Started, Submit,
 };
 
 /// A run with its records, ready to be given a meaning.
@@ -50,10 +50,13 @@ impl Heard {
     pub(crate) fn session_start(self, source: &str) -> Mapped<Started> {
         let mut context = Vec::new();
         if self.block().is_none() {
-            context.extend(self.answer.plain.as_ref().map(|text| format!("SessionStart:{source} hook success: {text}")));
+            context.extend(
+                self.answer.plain.as_ref().map(|text| format!("SessionStart:{source} hook success: {text}")),
+            );
         }
-        context
-            .extend(self.answer.context.as_ref().map(|text| format!("SessionStart hook additional context: {text}")));
+        context.extend(
+            self.answer.context.as_ref().map(|text| format!("SessionStart hook additional context: {text}")),
+        );
         self.reply(Started {}, context, None)
     }
 
@@ -77,19 +80,27 @@ impl Heard {
         let carried = match &self.answer.verdict {
             None => None,
             Some(Verdict::Allow) => Some(Gate::Allow),
-            Some(Verdict::Ask(reason)) => Some(ask(reason, || format!("Hook {name} wants a person to confirm this call"))),
+            Some(Verdict::Ask(reason)) => {
+                Some(ask(reason, || format!("Hook {name} wants a person to confirm this call")))
+            }
             // A deferred call waits for someone outside, which an ask does here.
             Some(Verdict::Defer(reason)) => Some(ask(reason, || format!("Hook {name} deferred this call"))),
             Some(Verdict::Block(reason)) => Some(Gate::deny(format!("{name} hook error: {reason}"))),
         };
         let context = self.answer.context.as_ref();
-        let context = context.map(|text| format!("{name} hook additional context: {text}")).into_iter().collect();
+        let context =
+            context.map(|text| format!("{name} hook additional context: {text}")).into_iter().collect();
         let proposal = Proposal { arguments: self.answer.rewrite.take(), carried };
         self.reply(proposal, context, halt)
     }
 
     /// The client keeps the result and adds the feedback beside it.
-    pub(crate) fn post_tool_use(self, tool: &str, command: &str, replaced: Option<Content>) -> Mapped<Review> {
+    pub(crate) fn post_tool_use(
+        self,
+        tool: &str,
+        command: &str,
+        replaced: Option<Content>,
+    ) -> Mapped<Review> {
         let halt = self.halt("PostToolUse");
         let context = self.after(&format!("PostToolUse:{tool}"), command);
         self.reply(Review::Accept { content: replaced }, context, halt)
@@ -102,7 +113,9 @@ impl Heard {
     }
 
     fn after(&self, name: &str, command: &str) -> Vec<String> {
-        let block = self.block().map(|reason| format!("{name} hook blocking error from command: \"{command}\": {reason}"));
+        let block = self
+            .block()
+            .map(|reason| format!("{name} hook blocking error from command: \"{command}\": {reason}"));
         let stated = self.answer.context.as_ref();
         let stated = stated.map(|text| format!("{name} hook additional context: {text}"));
         block.into_iter().chain(stated).collect()

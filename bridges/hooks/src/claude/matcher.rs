@@ -79,19 +79,52 @@ mod tests {
     #[test]
     fn lists_are_exact_and_the_rest_is_an_unanchored_expression() {
         for yes in [
-            "Bash", "Edit|Write|Bash", "Edit | Bash", "Edit, Bash", "Edit,Bash", "Bash ", " Bash", "*", "", "^Ba", "Ba.*",
-            "Ba*", "B.s", "^Bash$", ".*", ".", "(Read|Bash)", "^(?!Read$|Glob$).+", "[A-Z]ash", "\\bBash\\b", "B(?=ash)",
+            "Bash",
+            "Edit|Write|Bash",
+            "Edit | Bash",
+            "Edit, Bash",
+            "Edit,Bash",
+            "Bash ",
+            " Bash",
+            "*",
+            "",
+            "^Ba",
+            "Ba.*",
+            "Ba*",
+            "B.s",
+            "^Bash$",
+            ".*",
+            ".",
+            "(Read|Bash)",
+            "^(?!Read$|Glob$).+",
+            "[A-Z]ash",
+            "\\bBash\\b",
+            "B(?=ash)",
         ] {
             assert!(hit(yes, "Bash"), "{yes:?} should match");
         }
         for no in [
-            "bash", "Bas", "Bas|Edit", "Bash-x", "Edit|", "Bash(", "[", "(?i)bash", "Bash(echo:*)", "^(?!Bash).*$",
-            "mcp__.*", "ba.*", "Ba\\$", "Edit-Bash",
+            "bash",
+            "Bas",
+            "Bas|Edit",
+            "Bash-x",
+            "Edit|",
+            "Bash(",
+            "[",
+            "(?i)bash",
+            "Bash(echo:*)",
+            "^(?!Bash).*$",
+            "mcp__.*",
+            "ba.*",
+            "Ba\\$",
+            "Edit-Bash",
         ] {
             assert!(!hit(no, "Bash"), "{no:?} should not match");
         }
         assert!(Matcher::new(None).matches("Bash"));
-        for yes in ["mcp__srv__echo", "mcp__srv__.*", "mcp__.*", "mcp__.*__echo", "echo$", "mcp__*", "mcp__srv__*"] {
+        for yes in
+            ["mcp__srv__echo", "mcp__srv__.*", "mcp__.*", "mcp__.*__echo", "echo$", "mcp__*", "mcp__srv__*"]
+        {
             assert!(hit(yes, "mcp__srv__echo"), "{yes:?} should match");
         }
         for no in ["mcp__srv", "srv", "mcp__srv__ech"] {

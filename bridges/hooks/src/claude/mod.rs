@@ -3,12 +3,13 @@
 mod config;
 mod environment;
 mod event;
+mod handler;
 mod hook;
 mod layers;
 mod mapping;
 mod matcher;
-mod oversize;
 mod output;
+mod oversize;
 mod pattern;
 mod payload;
 mod permissions;
@@ -25,8 +26,9 @@ use matcher::canonical;
 use permissions::Permissions;
 use portcullis_process::Permits;
 use portcullis_runtime::{
-    Ended, Ending, Extension, Frozen, Handler, HandlerId, HandlerSource, Planned, PostExecute, PromptSubmit, Proposed,
-    Registered, Registrar, Returned, Rewrite, Seam, SessionStart, Starting, Submitted, TurnContinuation,
+    Ended, Ending, Extension, Frozen, Handler, HandlerId, HandlerSource, Planned, PostExecute, PromptSubmit,
+    Proposed, Registered, Registrar, Returned, Rewrite, Seam, SessionStart, Starting, Submitted,
+    TurnContinuation,
 };
 use sha2::{Digest, Sha256};
 use std::{
@@ -66,7 +68,7 @@ pub enum OnFailure {
 }
 
 /// How a project's hooks are loaded and run. A host sets this beside the user's files, never in them.
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Default)]
 #[non_exhaustive]
 pub struct Options {
     /// Which files count.
@@ -127,6 +129,20 @@ impl Options {
     }
 }
 
+/// Names of variables, never values: those may be secrets.
+impl std::fmt::Debug for Options {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Options")
+            .field("layers", &self.layers)
+            .field("fidelity", &self.fidelity)
+            .field("on_failure", &self.on_failure)
+            .field("transcripts", &self.transcripts)
+            .field("permits", &self.permits)
+            .field("env", &self.env.iter().map(|(name, _)| name).collect::<Vec<_>>())
+            .finish()
+    }
+}
+
 /// What all hooks of a project share.
 struct House {
     project: PathBuf,
@@ -143,13 +159,16 @@ impl House {
     }
 }
 
+/// The hooks that match, by event and subject.
+type Matched = HashMap<(Event, Box<str>), Arc<[Arc<Hook>]>>;
+
 /// The hooks of one project, as an extension with the owner `claude`.
 ///
 /// Each matching command is a handler of its own, with its own decision, limit and records. See the [crate](crate) for an
 /// example.
 pub struct ClaudeHooks {
     hooks: HashMap<Event, Vec<Arc<Hook>>>,
-    matched: Mutex<HashMap<(Event, Box<str>), Arc<[Arc<Hook>]>>>,
+    matched: Mutex<Matched>,
     permissions: Arc<Permissions>,
 }
 
@@ -209,7 +228,8 @@ impl ClaudeHooks {
         }
         let key = (event, Box::from(subject));
         // The table is only ever replaced whole or added to, so a panic elsewhere leaves it sound.
-        let remembered = |of: &Self| of.matched.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
+        let remembered =
+            |of: &Self| of.matched.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
         if let Some(found) = remembered(self) {
             return found;
         }
@@ -233,8 +253,13 @@ impl ClaudeHooks {
         found
     }
 
-    fn add<S: Seam>(&self, event: Event, subject: &str, applies: impl Fn(&Hook) -> bool, out: &mut Vec<Planned<S>>)
-    where
+    fn add<S: Seam>(
+        &self,
+        event: Event,
+        subject: &str,
+        applies: impl Fn(&Hook) -> bool,
+        out: &mut Vec<Planned<S>>,
+    ) where
         Hook: Handler<S>,
     {
         let matching = self.matching(event, subject);
@@ -269,7 +294,14 @@ fn row(hook: &Hook) -> Registered {
     }
     let blocks = definition.blocks_on_failure || hook.house.on_failure == OnFailure::Block;
     let on_failure = if blocks && definition.event.blocks_on_failure() { "blocks" } else { "proceeds" };
-    Registered::new(definition.event.point(), hook.id.clone(), matches, on_failure, Some(definition.timeout), false)
+    Registered::new(
+        definition.event.point(),
+        hook.id.clone(),
+        matches,
+        on_failure,
+        Some(definition.timeout),
+        false,
+    )
 }
 
 /// A name that stays the same as long as the definition does, whatever else is in the files.
@@ -296,7 +328,8 @@ fn identify(definition: &Definition, origin: &Origin, equals: &mut HashMap<Strin
     let digest = Sha256::digest(format!("{text}{place}"));
     *place += 1;
     let hex: String = digest[..6].iter().map(|byte| format!("{byte:02x}")).collect();
-    let matcher = definition.matcher_text.as_deref().filter(|text| !text.is_empty() && definition.event.has_subject());
+    let matcher =
+        definition.matcher_text.as_deref().filter(|text| !text.is_empty() && definition.event.has_subject());
     let matcher: String = matcher.unwrap_or("*").chars().take(40).collect();
     HandlerId::new(DIALECT, format!("{}:{matcher}#{hex}", definition.event.name()))
 }
@@ -307,9 +340,10 @@ fn program(definition: &Definition, origin: &Origin, project: &Path) -> Program 
     match &written.args {
         // Verbatim: the shell itself expands the variables, so that a folder's name cannot become code.
         None => Program::Shell(written.command.clone()),
-        Some(args) => {
-            Program::Exec { command: fill(&written.command), args: args.iter().map(|arg| fill(arg)).collect() }
-        }
+        Some(args) => Program::Exec {
+            command: fill(&written.command),
+            args: args.iter().map(|arg| fill(arg)).collect(),
+        },
     }
 }
 

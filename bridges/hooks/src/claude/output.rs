@@ -75,12 +75,18 @@ impl Terms<'_> {
             Ok(finished) => finished,
         };
         if finished.ending != Ending::Exited {
-            return self.failed("timed out", "it ran into its time limit; what it printed does not count".into(), "");
+            return self.failed(
+                "timed out",
+                "it ran into its time limit; what it printed does not count".into(),
+                "",
+            );
         }
         let code = finished.status.shell_code();
         let stderr = finished.stderr.text();
         match (code, self.stdout(finished)) {
-            (_, Stdout::Json(said)) if code != Some(2) || said.blocks(self.event) => self.said(*said, finished),
+            (_, Stdout::Json(said)) if code != Some(2) || said.blocks(self.event) => {
+                self.said(*said, finished)
+            }
             (Some(2), stdout) => {
                 let stderr = if stderr.trim().is_empty() { NO_STDERR } else { &stderr };
                 let mut answer = Answer {
@@ -127,7 +133,9 @@ impl Terms<'_> {
             return Stdout::Json(Box::new(said::Said { background: true, ..said::Said::default() }));
         }
         match json::parse(text) {
-            Err(fault) => Stdout::Broken(format!("what it printed looks like JSON and is not: {}", fault.problem)),
+            Err(fault) => {
+                Stdout::Broken(format!("what it printed looks like JSON and is not: {}", fault.problem))
+            }
             Ok(node) => match said::Said::read(self.event, &node) {
                 Ok(said) => Stdout::Json(Box::new(said)),
                 Err(why) => Stdout::Broken(format!("its JSON output does not count: {why}")),
@@ -177,14 +185,21 @@ impl Terms<'_> {
                 }
             }
         }
-        let grants = matches!(answer.verdict, Some(Verdict::Allow)) || answer.rewrite.is_some() || answer.context.is_some();
+        let grants = matches!(answer.verdict, Some(Verdict::Allow))
+            || answer.rewrite.is_some()
+            || answer.context.is_some();
         if finished.pipe_held && self.event == Event::PreToolUse && grants && !denied {
             // More may have been on its way: an answer that could be half of one grants nothing.
             let verdict = Verdict::Block(format!(
                 "[{}]: a process it left behind still held its output open, so its answer may be incomplete and was not used",
                 self.command
             ));
-            answer = Answer { spoken: answer.spoken, halt: answer.halt, message: answer.message, ..Answer::default() };
+            answer = Answer {
+                spoken: answer.spoken,
+                halt: answer.halt,
+                message: answer.message,
+                ..Answer::default()
+            };
             answer.verdict = Some(verdict);
         }
         answer

@@ -32,7 +32,9 @@ pub(crate) async fn bound(text: String, folder: PathBuf, what: &'static str) -> 
             "The rest could not be kept.".into()
         }
     };
-    format!("<persisted-output>\nToo long to show whole ({size:.1}KB). {place}\n\nIt begins:\n{preview}\n...\n</persisted-output>")
+    format!(
+        "<persisted-output>\nToo long to show whole ({size:.1}KB). {place}\n\nIt begins:\n{preview}\n...\n</persisted-output>"
+    )
 }
 
 fn keep(file: &Path, text: &str) -> io::Result<()> {
@@ -68,13 +70,19 @@ mod tests {
             let shown = bound(text.clone(), dir.path().into(), "stdout").await;
             assert_eq!(shown == text, whole);
             if !whole {
-                assert!(shown.starts_with("<persisted-output>\n") && shown.ends_with("\n...\n</persisted-output>"));
+                assert!(
+                    shown.starts_with("<persisted-output>\n")
+                        && shown.ends_with("\n...\n</persisted-output>")
+                );
                 assert!(shown.encode_utf16().count() < 3_000);
             }
         }
         let kept: Vec<_> = fs::read_dir(dir.path()).unwrap().collect();
         assert_eq!(kept.len(), 2);
-        assert!(kept.iter().any(|file| fs::read_to_string(file.as_ref().unwrap().path()).unwrap() == "x".repeat(10_001)));
+        assert!(
+            kept.iter()
+                .any(|file| fs::read_to_string(file.as_ref().unwrap().path()).unwrap() == "x".repeat(10_001))
+        );
     }
 
     #[tokio::test]

@@ -4,10 +4,11 @@
 //! length could stop a session. Expressions that the client's JavaScript does not know (ES2025 modifiers and repeated group
 //! names) are refused as well, since there they never match.
 
-/// Highest power of the subject's length that a match may cost.
-const DEGREE: u32 = 4;
-/// Repetitions of a varying group from which on it counts as unbounded.
-const MANY: u32 = 4;
+/// In how many ways, as a power of two, an expression may split a subject. A name has at most 2^7 characters, so this is four
+/// repetitions without a bound.
+const BITS: u32 = 28;
+/// What a repetition without a bound counts for.
+const UNBOUNDED: u32 = 7;
 /// Groups within groups.
 const DEPTH: usize = 64;
 
@@ -15,8 +16,10 @@ const DEPTH: usize = 64;
 pub(crate) fn refuse(text: &str) -> Option<&'static str> {
     let mut walk = Walk { chars: text.chars().collect(), at: 0, names: Vec::new(), verdict: None };
     let whole = walk.alternatives(0);
-    if walk.verdict.is_none() && whole.degree > DEGREE {
-        return Some("it repeats too many parts without a bound, so that a match could take very long");
+    if walk.verdict.is_none() && whole.bits > BITS {
+        return Some(
+            "too many of its parts can match in more than one way, so that a match could take very long",
+        );
     }
     walk.verdict
 }
@@ -24,10 +27,8 @@ pub(crate) fn refuse(text: &str) -> Option<&'static str> {
 /// What is known of a part.
 #[derive(Clone, Copy, Default)]
 struct Part {
-    /// It can match in more than one length or way.
-    varies: bool,
-    /// Unbounded repetitions in a row.
-    degree: u32,
+    /// In how many ways it can match from one place, as a power of two; 0 when there is one at most.
+    bits: u32,
     /// The character it must begin with.
     first: Option<char>,
 }
@@ -66,9 +67,9 @@ impl Walk {
         firsts.sort_unstable();
         // Alternatives that begin with different characters leave nothing to try twice.
         let distinct = firsts.iter().all(Option::is_some) && firsts.windows(2).all(|two| two[0] != two[1]);
+        let choice = if distinct || parts.len() == 1 { 0 } else { log2(parts.len() as u64) };
         Part {
-            varies: parts.iter().any(|part| part.varies) || (parts.len() > 1 && !distinct),
-            degree: parts.iter().map(|part| part.degree).max().unwrap_or(0),
+            bits: parts.iter().map(|part| part.bits).max().unwrap_or(0).saturating_add(choice),
             first: if parts.len() == 1 { parts[0].first } else { None },
         }
     }
@@ -81,10 +82,9 @@ impl Walk {
                 break;
             }
             let part = self.quantified(depth);
-            whole.varies |= part.varies;
-            whole.degree = whole.degree.saturating_add(part.degree);
+            whole.bits = whole.bits.saturating_add(part.bits);
             if leading {
-                whole.first = part.first.filter(|_| !part.varies);
+                whole.first = part.first;
             }
             leading = false;
         }
@@ -94,13 +94,14 @@ impl Walk {
     fn quantified(&mut self, depth: usize) -> Part {
         let mut part = self.atom(depth);
         let Some((least, most)) = self.quantifier() else { return part };
-        let many = most.is_none_or(|most| most > MANY);
-        if many && part.varies {
+        if part.bits > 0 && most != Some(0) && most != Some(1) {
             self.verdict.get_or_insert(NESTED);
         }
-        let repeated = most.unwrap_or(1).max(1);
-        part.degree = part.degree.saturating_mul(repeated).saturating_add(u32::from(most.is_none()));
-        part.varies |= most != Some(least);
+        let lengths = match most {
+            None => UNBOUNDED,
+            Some(most) => log2(u64::from(most.saturating_sub(least)) + 1),
+        };
+        part.bits = part.bits.saturating_add(lengths);
         if least == 0 {
             part.first = None;
         }
@@ -177,7 +178,9 @@ impl Walk {
                 }
                 self.at += 1;
                 if self.names.contains(&name) {
-                    self.verdict.get_or_insert("it uses one group name twice, which the client's JavaScript does not accept");
+                    self.verdict.get_or_insert(
+                        "it uses one group name twice, which the client's JavaScript does not accept",
+                    );
                 }
                 self.names.push(name);
             } else if matches!(after, Some(':' | '=' | '!')) {
@@ -185,7 +188,8 @@ impl Walk {
             } else if after == Some('<') {
                 self.at += 3;
             } else {
-                self.verdict.get_or_insert("it switches flags inside, which the client's JavaScript does not accept");
+                self.verdict
+                    .get_or_insert("it switches flags inside, which the client's JavaScript does not accept");
             }
         }
         let part = self.alternatives(depth + 1);
@@ -196,6 +200,11 @@ impl Walk {
     }
 }
 
+/// The exponent of the next power of two.
+fn log2(n: u64) -> u32 {
+    n.next_power_of_two().trailing_zeros()
+}
+
 #[cfg(test)]
 mod tests {
     use super::refuse;
@@ -203,8 +212,23 @@ mod tests {
     #[test]
     fn what_can_run_away_is_named() {
         for bad in [
-            "(a+)+$", "(a*)*", "(.*x)+", "(a|b*)+", "(a?b?)+", "(a|aa)+$", "(?:a+)*", "((a+))+", "(a{1,9})+", "(a+){9}",
-            ".*.*.*.*.*x", "(?i:bash)", "(?-i:x)", "(?<n>a)|(?<n>b)", "(?=(a+)+)x", "([a-z]+_?)+$", "(a+){5}",
+            "(a+)+$",
+            "(a*)*",
+            "(.*x)+",
+            "(a|b*)+",
+            "(a?b?)+",
+            "(a|aa)+$",
+            "(?:a+)*",
+            "((a+))+",
+            "(a{1,9})+",
+            "(a+){9}",
+            ".*.*.*.*.*x",
+            "(?i:bash)",
+            "(?-i:x)",
+            "(?<n>a)|(?<n>b)",
+            "(?=(a+)+)x",
+            "([a-z]+_?)+$",
+            "(a+){5}",
         ] {
             assert!(refuse(bad).is_some(), "{bad}");
         }
@@ -213,8 +237,22 @@ mod tests {
     #[test]
     fn what_people_write_is_not() {
         for good in [
-            "mcp__.*__.*", "^(?!Read$|Glob$).+", "(Edit|Write)", "(?:Edit|Write).*", "^mcp__(memory|fs)__.+$", "Ba*", "[(+]+",
-            "a\\(b+\\)+", "(foo|bar)+", "x{2,}", "a{,3}", "(ab)+c", "(?<tool>Bash|Read).*", "(?<=x)y+", "(?<!x)y+", "\\w+-\\d+",
+            "mcp__.*__.*",
+            "^(?!Read$|Glob$).+",
+            "(Edit|Write)",
+            "(?:Edit|Write).*",
+            "^mcp__(memory|fs)__.+$",
+            "Ba*",
+            "[(+]+",
+            "a\\(b+\\)+",
+            "(foo|bar)+",
+            "x{2,}",
+            "a{,3}",
+            "(ab)+c",
+            "(?<tool>Bash|Read).*",
+            "(?<=x)y+",
+            "(?<!x)y+",
+            "\\w+-\\d+",
         ] {
             assert_eq!(refuse(good), None, "{good}");
         }

@@ -11,9 +11,12 @@ use portcullis_runtime::{
 use sha2::{Digest, Sha256};
 use std::path::Path;
 
+/// Arguments in order, each with what the client fills in where the model left it out.
+type Order = &'static [(&'static str, Option<&'static str>)];
+
 /// The client's own tools, with the order its schemas give their arguments and what it fills in. Arguments of any other
 /// tool keep the model's order.
-const TOOLS: [(&str, &[(&str, Option<&str>)]); 8] = [
+const TOOLS: [(&str, Order); 8] = [
     (
         "Bash",
         &[
@@ -26,14 +29,20 @@ const TOOLS: [(&str, &[(&str, Option<&str>)]); 8] = [
     ),
     ("Read", &[("file_path", None), ("offset", None), ("limit", None), ("pages", None)]),
     ("Write", &[("file_path", None), ("content", None)]),
-    ("Edit", &[("file_path", None), ("old_string", None), ("new_string", None), ("replace_all", Some("false"))]),
-    ("NotebookEdit", &[
-        ("notebook_path", None),
-        ("cell_id", None),
-        ("new_source", None),
-        ("cell_type", None),
-        ("edit_mode", None),
-    ]),
+    (
+        "Edit",
+        &[("file_path", None), ("old_string", None), ("new_string", None), ("replace_all", Some("false"))],
+    ),
+    (
+        "NotebookEdit",
+        &[
+            ("notebook_path", None),
+            ("cell_id", None),
+            ("new_source", None),
+            ("cell_type", None),
+            ("edit_mode", None),
+        ],
+    ),
     ("Glob", &[("pattern", None), ("path", None)]),
     (
         "Grep",
@@ -54,13 +63,16 @@ const TOOLS: [(&str, &[(&str, Option<&str>)]); 8] = [
             ("multiline", None),
         ],
     ),
-    ("Agent", &[
-        ("description", None),
-        ("prompt", None),
-        ("subagent_type", None),
-        ("model", None),
-        ("run_in_background", None),
-    ]),
+    (
+        "Agent",
+        &[
+            ("description", None),
+            ("prompt", None),
+            ("subagent_type", None),
+            ("model", None),
+            ("run_in_background", None),
+        ],
+    ),
 ];
 
 /// Tools whose `file_path` the client makes absolute.
@@ -202,7 +214,7 @@ impl Payload<'_> {
     }
 
     /// Known arguments in the schema's order, defaults included, then the rest as the model wrote them.
-    fn ordered(&mut self, tool: &str, order: &[(&str, Option<&str>)], input: View<'_>, cwd: &Path) {
+    fn ordered(&mut self, tool: &str, order: Order, input: View<'_>, cwd: &Path) {
         self.out.push('{');
         let mut first = true;
         let mut next = |p: &mut Self, key: &str| {

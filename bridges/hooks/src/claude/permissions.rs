@@ -27,21 +27,30 @@ impl Permissions {
             let of = self.clone();
             at.guard("permissions.deny", move |call| {
                 let (origin, rule) = of.first(&of.deny, call)?;
-                Some(format!("The permission rule {} in {} denies this call.", rule.text(), origin.name()).into())
+                Some(
+                    format!("The permission rule {} in {} denies this call.", rule.text(), origin.name())
+                        .into(),
+                )
             });
         }
         if !self.ask.is_empty() {
             let of = self.clone();
             at.pre_execute("permissions.ask", async move |call: Execution| match of.first(&of.ask, &call) {
-                Some((origin, rule)) => {
-                    Gate::ask(format!("The permission rule {} in {} asks about this call.", rule.text(), origin.name()))
-                }
+                Some((origin, rule)) => Gate::ask(format!(
+                    "The permission rule {} in {} asks about this call.",
+                    rule.text(),
+                    origin.name()
+                )),
                 None => Gate::allow(),
             });
         }
     }
 
-    fn first<'r>(&self, rules: &'r [(Arc<Origin>, Rule)], call: &Execution) -> Option<&'r (Arc<Origin>, Rule)> {
+    fn first<'r>(
+        &self,
+        rules: &'r [(Arc<Origin>, Rule)],
+        call: &Execution,
+    ) -> Option<&'r (Arc<Origin>, Rule)> {
         let (input, cwd) = (call.arguments.root(), &call.scene.session.cwd);
         rules.iter().find(|(_, rule)| rule.holds(&call.tool.name, input, &self.project, cwd))
     }

@@ -249,9 +249,12 @@ mod tests {
         ] {
             assert!(holds(rule, file), "{rule} on {file}");
         }
-        for (rule, file) in
-            [("Edit(*.ts)", "a.rs"), ("Edit(src/*)", "/p/src/a/b"), ("Edit(src/**)", "/q/src/a"), ("Edit(src/**)", "src/a")]
-        {
+        for (rule, file) in [
+            ("Edit(*.ts)", "a.rs"),
+            ("Edit(src/*)", "/p/src/a/b"),
+            ("Edit(src/**)", "/q/src/a"),
+            ("Edit(src/**)", "src/a"),
+        ] {
             assert!(!holds(rule, file), "{rule} on {file}");
         }
     }

@@ -103,7 +103,9 @@ impl Said {
             for key in *keys {
                 let Some(value) = node.get(key) else { continue };
                 let sound = match *key {
-                    "watchPaths" => value.items().is_some_and(|items| items.iter().all(|item| item.str().is_some())),
+                    "watchPaths" => {
+                        value.items().is_some_and(|items| items.iter().all(|item| item.str().is_some()))
+                    }
                     "reloadSkills" | "suppressOriginalPrompt" => value.bool().is_some(),
                     _ => value.str().is_some(),
                 };
@@ -131,7 +133,8 @@ impl Said {
     }
 
     pub(crate) fn halt(&self) -> Option<Option<String>> {
-        (self.goes_on == Some(false)).then(|| self.stop_reason.clone().filter(|reason| !reason.trim().is_empty()))
+        (self.goes_on == Some(false))
+            .then(|| self.stop_reason.clone().filter(|reason| !reason.trim().is_empty()))
     }
 
     /// Its decision in its own word.

@@ -121,7 +121,9 @@ impl Project {
                 seen.context.extend(reply.context.iter().map(|text| text.to_string()));
                 seen.halt = reply.halt.map(|reason| reason.to_string()).or(seen.halt);
                 seen.failures.extend(reply.failure.map(|failure| failure.to_string()));
-                let [invoked, result] = &reply.records[..] else { panic!("two records, not {:?}", reply.records) };
+                let [invoked, result] = &reply.records[..] else {
+                    panic!("two records, not {:?}", reply.records)
+                };
                 assert_eq!((&*invoked.kind, &*result.kind), ("hook/invoked", "hook/result"));
                 let invoked: HookInvoked = invoked.data.decode().unwrap();
                 assert_eq!(*invoked.handler, *planned.id.handler);

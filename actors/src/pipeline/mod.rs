@@ -3,8 +3,13 @@
 //! The law says what the call owes ([`CallOwes`]); this carries it out. A live call starts at `Seal`, one found in a log
 //! starts where its records end; there is no second path.
 
+mod body;
+mod lanes;
+mod nested;
+
+pub(crate) use lanes::Lanes;
+
 use crate::{
-    contain::contain,
     control::{Answer, Ask, Waiting},
     cx::SessionCx,
     judge::{Stop, judge},
@@ -12,44 +17,94 @@ use crate::{
 };
 use futures::future::{Either, select};
 use portcullis_runtime::{
-    Arguments, At, BoxError, CallKey, Cancel, CauseName, Committed, Decision, DecisionRecorded, Draft, Ended,
-    Execution, Failure, Frozen, GuardVerdict, HandlerId, InputRequested, InputResolved, Outcome, Output,
-    Point, PostExecute, PreExecute, Proposed, Reason, RequestId, Resolution, Returned, Rewrite, Scene, Seam,
-    Source, Subject, Token, Tool, ToolCall, ToolCx, ToolDispatched, ToolError, ToolResult, ToolReturned,
-    ToolRewrite, ToolSpec, law::CallOwes,
+    Arguments, At, CallKey, Cancel, Cause, CauseName, Committed, Decision, DecisionRecorded, Draft, Ended,
+    Execution, Frozen, GuardVerdict, HandlerId, InputRequested, InputResolved, Outcome, Output, Point,
+    PostExecute, PreExecute, Proposed, Reason, RequestId, Resolution, Returned, Rewrite, Scene, Seam, Source,
+    Subject, Token, ToolCall, ToolResult, ToolReturned, ToolRewrite, ToolSpec,
+    law::{CallFacts, CallOwes},
 };
 use std::{
+    cell::Cell,
     fmt::Write,
-    pin::pin,
+    rc::Rc,
     sync::Arc,
     time::{Duration, Instant},
 };
 use tracing::Instrument;
 
-/// How long a body may take to end by itself once its call is cancelled or out of time; then it is dropped.
-const BODY_GRACE: Duration = Duration::from_secs(5);
-
 /// Carries the call to its result. `Stop::Cancelled` leaves what is still owed to the law's wind-down.
-pub(crate) async fn run(cx: &SessionCx, key: CallKey, cancel: Cancel) -> Result<(), Stop> {
+pub(crate) async fn run(cx: Rc<SessionCx>, key: CallKey, cancel: Cancel, lanes: Lanes) -> Result<(), Stop> {
     let span =
         tracing::info_span!(parent: &cx.span, "call", turn = key.turn, step = key.step, call = %key.call);
-    let trip = Trip::start(cx, key, cancel);
-    trip.run().instrument(span).await
+    let token = cx.shared.mint.root();
+    Trip::begin(cx, key, cancel, token, lanes, None).run().instrument(span).await
 }
 
 /// One trip of a call through the pipeline, under its own token.
-struct Trip<'c> {
-    cx: &'c SessionCx,
+struct Trip {
+    cx: Rc<SessionCx>,
     key: CallKey,
     at: At,
     subject: Subject,
     token: Token,
     cancel: Cancel,
+    lanes: Lanes,
+    /// The call as its parent's body made it; `None` for a call of the model, which the log holds.
+    made: Option<Made>,
+    ended: Cell<bool>,
 }
 
-impl Drop for Trip<'_> {
-    /// Whatever happens, the token ends with its trip; nested calls that are still open are named.
+/// A call that a body makes.
+struct Made {
+    name: Arc<str>,
+    raw: Arc<str>,
+}
+
+impl Drop for Trip {
+    /// A trip that is dropped half-way (a panic, a body that gave up a nested call) leaves nothing running in the log:
+    /// its body, which was dropped with it, is brought back as cancelled. The law answers the rest.
     fn drop(&mut self) {
+        let running = self.cx.ledger.read(|s| s.running(&self.key.call));
+        if let (Some(attempt), Some(_)) = (running, &self.made) {
+            let cause = CauseName(self.cancel.cause().unwrap_or(Cause::Parent));
+            let outcome = Arc::new(Outcome::ended(Ended::Cancelled { cause }));
+            if let Err(stop) = self.put(ToolReturned { attempt, outcome, ms: 0 }) {
+                tracing::error!(call = %self.key, ?stop, "a nested call that was given up could not be recorded");
+            }
+        }
+        self.end();
+    }
+}
+
+impl Trip {
+    fn begin(
+        cx: Rc<SessionCx>,
+        key: CallKey,
+        cancel: Cancel,
+        token: Token,
+        lanes: Lanes,
+        made: Option<Made>,
+    ) -> Rc<Trip> {
+        let live = LiveCall { session: cx.info.id.clone(), key: key.clone(), cancel: cancel.clone() };
+        cx.shared.live.insert(token.id(), live);
+        let at = At::call(key.turn, key.step, key.call.clone());
+        let subject = Subject::Call(key.call.clone());
+        Rc::new(Trip { cx, key, at, subject, token, cancel, lanes, made, ended: Cell::new(false) })
+    }
+
+    async fn run(self: &Rc<Self>) -> Result<(), Stop> {
+        let ran = self.play().await;
+        self.end();
+        ran
+    }
+
+    /// The token ends with its trip; nested calls that are still open are named. Whoever waits behind goes on.
+    fn end(&self) {
+        if self.ended.replace(true) {
+            return;
+        }
+        self.lanes.gate_passed();
+        self.lanes.result_given();
         self.cx.shared.live.remove(&self.token.id());
         match self.cx.shared.mint.end(&self.token) {
             Ok(end) if end.open_children > 0 => {
@@ -59,29 +114,26 @@ impl Drop for Trip<'_> {
             Err(error) => tracing::error!(call = %self.key, %error, "a call's token could not be ended"),
         }
     }
-}
 
-impl<'c> Trip<'c> {
-    fn start(cx: &'c SessionCx, key: CallKey, cancel: Cancel) -> Trip<'c> {
-        let token = cx.shared.mint.root();
-        let live = LiveCall { session: cx.info.id.clone(), key: key.clone(), cancel: cancel.clone() };
-        cx.shared.live.insert(token.id(), live);
-        let at = At::call(key.turn, key.step, key.call.clone());
-        let subject = Subject::Call(key.call.clone());
-        Trip { cx, key, at, subject, token, cancel }
-    }
-
-    async fn run(&self) -> Result<(), Stop> {
+    async fn play(self: &Rc<Self>) -> Result<(), Stop> {
+        self.lanes.gate().await;
         let mut passed = None;
         loop {
-            match self.cx.ledger.read(|s| s.call(&self.key.call, passed)) {
+            let owes = self.cx.ledger.read(|s| s.call(&self.key.call, passed));
+            match owes {
+                CallOwes::Done if self.made.is_some() && self.facts().is_none() => self.seal().await?,
                 CallOwes::Done | CallOwes::Await => return Ok(()),
                 CallOwes::Seal => self.seal().await?,
                 CallOwes::Judge(point) => {
                     match point {
                         Point::PreExecute => self.gate().await?,
                         Point::Guard => self.guards()?,
-                        _ => self.review(passed).await?,
+                        _ => {
+                            // Decided: whether or not a body ran, the next call may enter its gate.
+                            self.lanes.gate_passed();
+                            self.lanes.result().await;
+                            self.review(passed).await?;
+                        }
                     }
                     passed = Some(point);
                 }
@@ -94,28 +146,55 @@ impl<'c> Trip<'c> {
         }
     }
 
+    /// What is known of the call: from the log, or from the body that makes it.
+    fn facts(&self) -> Option<CallFacts> {
+        self.cx.ledger.read(|s| s.call_facts(&self.key.call))
+    }
+
+    /// How a finished call ended, for the body that made it.
+    fn outcome(&self) -> Outcome {
+        let done = self
+            .cx
+            .ledger
+            .read(|s| (s.outcome(&self.key.call, Some(Point::PostExecute)), s.call_result(&self.key.call)));
+        match done {
+            (outcome, Some(result)) => {
+                let value = outcome.and_then(|o| o.output.as_ref().and_then(|output| output.value.clone()));
+                let output =
+                    Output { content: result.content.clone(), value: value.filter(|_| !result.error) };
+                Outcome { ended: result.outcome.clone(), output: Some(output) }
+            }
+            (Some(outcome), None) => Outcome::clone(&outcome),
+            (None, None) => Outcome::ended(Ended::OutcomeUnknown),
+        }
+    }
+
     /// Materialise, look up, check, rewrite, check again; then the call's identity is sealed (C-PIPE-1, 9).
     async fn seal(&self) -> Result<(), Stop> {
-        let facts = self.cx.ledger.read(|s| s.call_facts(&self.key.call));
-        let Some(facts) = facts else { return Ok(()) };
+        let (id, name, raw) = match (self.facts(), &self.made) {
+            (Some(facts), _) => (facts.id, facts.name, facts.raw),
+            // A nested call has no id of the model's: its key names it.
+            (None, Some(made)) => (self.key.to_string().into(), made.name.clone(), made.raw.clone()),
+            (None, None) => return Ok(()),
+        };
         let sealed = |arguments, spec: Option<&ToolSpec>| ToolCall {
-            name: facts.name.clone(),
-            id: facts.id.clone(),
+            name: name.clone(),
+            id: id.clone(),
             arguments,
             idempotent: spec.is_some_and(|s| s.idempotent),
             concurrency_safe: spec.is_some_and(|s| s.concurrency_safe),
         };
         let refuse = |raw: Arc<str>, refused| sealed(Arguments::Refused { raw, refused }, None);
-        let Some((spec, _)) = self.cx.shared.table.find(&facts.name) else {
-            return self.put(refuse(facts.raw.clone(), Ended::UnknownTool));
+        let Some((spec, _)) = self.cx.shared.table.find(&name) else {
+            return self.put(refuse(raw.clone(), Ended::UnknownTool));
         };
-        let requested = match materialise(&facts.raw, spec) {
+        let requested = match materialise(&raw, spec) {
             Ok(requested) => requested,
-            Err(refused) => return self.put(refuse(facts.raw.clone(), refused)),
+            Err(refused) => return self.put(refuse(raw.clone(), refused)),
         };
         let input =
-            Proposed::new(self.scene(), self.key.clone(), facts.id.clone(), spec.clone(), requested.clone());
-        judge::<Rewrite>(self.cx, self.at.clone(), self.subject.clone(), input, &self.cancel, false).await?;
+            Proposed::new(self.scene(), self.key.clone(), id.clone(), spec.clone(), requested.clone());
+        judge::<Rewrite>(&self.cx, self.at.clone(), self.subject.clone(), input, &self.cancel, false).await?;
         let rewritten = Rewrite::fold(&self.cx.ledger.read(|s| s.decided::<Rewrite>(&self.subject)));
         let Some((by, effective)) = rewritten.effective.filter(|(_, effective)| *effective != requested)
         else {
@@ -135,7 +214,7 @@ impl<'c> Trip<'c> {
             return Ok(());
         }
         let Some(execution) = self.execution() else { return Ok(()) };
-        judge::<PreExecute>(self.cx, self.at.clone(), self.subject.clone(), execution, &self.cancel, false)
+        judge::<PreExecute>(&self.cx, self.at.clone(), self.subject.clone(), execution, &self.cancel, false)
             .await
     }
 
@@ -258,74 +337,6 @@ impl<'c> Trip<'c> {
         committed
     }
 
-    /// Intent before effect: the body starts only when `tool/dispatched` is durable.
-    async fn dispatch(&self, attempt: u32) -> Result<(), Stop> {
-        let Some(execution) = self.execution() else { return Ok(()) };
-        let tool = self.cx.shared.table.find(&execution.tool.name).map(|(_, tool)| tool.clone());
-        self.put(ToolDispatched { attempt })?;
-        self.cx.barrier().await?;
-        let started = Instant::now();
-        let outcome = match tool {
-            Some(tool) => self.cx.pass.away(self.body(tool, execution, attempt)).await,
-            None => Outcome::ended(Ended::UnknownTool),
-        };
-        self.put(ToolReturned { attempt, outcome: Arc::new(outcome), ms: millis(started.elapsed()) })
-    }
-
-    async fn body(&self, tool: Arc<dyn Tool>, execution: Execution, attempt: u32) -> Outcome {
-        let limit = execution.tool.limit;
-        let name = execution.tool.name.clone();
-        let stop = self.cancel.child();
-        let tcx = ToolCx::new(stop.clone(), attempt);
-        type Ran = Result<Output, ToolError>;
-        let work = contain::<Ran>(
-            self.cx.watched(HandlerId::new(Ended::TOOLS, name.clone()), None),
-            None,
-            Box::pin(async move { Ok::<Ran, BoxError>(tool.call(execution, tcx).await) }),
-        );
-        let mut work = pin!(work);
-        let out_of_time = async {
-            match limit {
-                Some(limit) => tokio::time::sleep(limit).await,
-                None => std::future::pending().await,
-            }
-        };
-        let (cancelled, out_of_time) = (pin!(self.cancel.cancelled()), pin!(out_of_time));
-        let stopped = select(cancelled, out_of_time);
-        let (ended, ran) = match select(&mut work, stopped).await {
-            // A body that gave up because it heard the cancel first was cancelled; one that finished has finished.
-            Either::Left((Ok(Err(ToolError(said))), _)) if self.cancel.is_cancelled() => {
-                let cause = self.cancel.cause().unwrap_or(portcullis_runtime::Cause::User);
-                return Outcome { ended: Ended::Cancelled { cause: CauseName(cause) }, output: Some(said) };
-            }
-            Either::Left((ran, _)) => return self.returned(&name, ran),
-            Either::Right((why, _)) => {
-                let ended = match why {
-                    Either::Left((cause, _)) => Ended::Cancelled { cause: CauseName(cause) },
-                    Either::Right(_) => Ended::Timeout { limit_ms: limit.map_or(0, millis) },
-                };
-                stop.cancel(portcullis_runtime::Cause::Deadline);
-                (ended, tokio::time::timeout(BODY_GRACE, &mut work).await)
-            }
-        };
-        let said = match ran {
-            Ok(Ok(Ok(output) | Err(ToolError(output)))) => Some(output),
-            _ => None,
-        };
-        Outcome { ended, output: said }
-    }
-
-    fn returned(&self, name: &Arc<str>, ran: Result<Result<Output, ToolError>, Failure>) -> Outcome {
-        match ran {
-            Ok(result) => result.into(),
-            Err(failure) => {
-                tracing::error!(tool = %name, %failure, "a tool failed");
-                let by = HandlerId::new(Ended::TOOLS, name.clone());
-                Outcome::ended(Ended::HandlerFailure { by, point: None, failure })
-            }
-        }
-    }
-
     /// C-PIPE-6: the review sees every decided outcome.
     async fn review(&self, passed: Option<Point>) -> Result<(), Stop> {
         if self.cx.shared.table.is_bare::<PostExecute>() {
@@ -347,7 +358,7 @@ impl<'c> Trip<'c> {
             outcome,
             took,
         );
-        judge::<PostExecute>(self.cx, self.at.clone(), self.subject.clone(), input, &self.cancel, ran).await
+        judge::<PostExecute>(&self.cx, self.at.clone(), self.subject.clone(), input, &self.cancel, ran).await
     }
 
     /// What the law owes without outside help; a result is shown to the observers once it is durable.

@@ -1,0 +1,217 @@
+//! The body of a call, inside its wrappers: attempts, limits, cancels, and what counts as an outcome.
+
+use super::{Trip, millis, nested::Nested};
+use crate::{contain::contain, judge::Stop};
+use futures::future::{Either, LocalBoxFuture, select};
+use portcullis_runtime::{
+    BoxError, Cancel, CauseName, Ended, Execution, Failure, HandlerId, Next, Outcome, Output, Point, Rest,
+    Tool, ToolCx, ToolDispatched, ToolError, ToolReturned, Wrapper,
+};
+use std::{
+    cell::{Cell, RefCell},
+    pin::pin,
+    rc::Rc,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+/// How long a body may take to end by itself once its call is cancelled or out of time; then it is dropped.
+const BODY_GRACE: Duration = Duration::from_secs(5);
+
+type Wrappers = Vec<(HandlerId, Arc<dyn Wrapper>)>;
+
+impl Trip {
+    /// Intent before effect: the body starts only when `tool/dispatched` is durable.
+    pub(super) async fn dispatch(self: &Rc<Self>, attempt: u32) -> Result<(), Stop> {
+        let Some(execution) = self.execution() else { return Ok(()) };
+        let table = &self.cx.shared.table;
+        let tool = table.find(&execution.tool.name).map(|(_, tool)| tool.clone());
+        let wrappers: Wrappers = table
+            .wrappers
+            .iter()
+            .filter(|w| w.tools.matches(&execution.tool.name))
+            .map(|w| (w.id.clone(), w.run.clone()))
+            .collect();
+        self.put(ToolDispatched { attempt })?;
+        self.cx.barrier().await?;
+        self.lanes.gate_passed();
+        let started = Instant::now();
+        let Some(tool) = tool else {
+            let outcome = Arc::new(Outcome::ended(Ended::UnknownTool));
+            return self.put(ToolReturned { attempt, outcome, ms: 0 });
+        };
+        let chain = Chain {
+            trip: self,
+            execution,
+            tool,
+            wrappers,
+            attempt: Cell::new(attempt),
+            started: Cell::new(false),
+            stopped: RefCell::new(None),
+        };
+        let outcome = self.cx.pass.away(Level { chain: &chain, depth: 0, until: None }.run(None)).await;
+        if let Some(stop) = chain.stopped.take() {
+            return Err(stop);
+        }
+        let outcome = Arc::new(chain.checked(outcome));
+        let attempt = chain.attempt.get();
+        self.put(ToolReturned { attempt, outcome, ms: millis(started.elapsed()) })
+    }
+}
+
+/// A call's wrappers around its body.
+struct Chain<'t> {
+    trip: &'t Rc<Trip>,
+    execution: Execution,
+    tool: Arc<dyn Tool>,
+    wrappers: Wrappers,
+    attempt: Cell<u32>,
+    /// The first run of the body is the attempt dispatched already; each further one is the next.
+    started: Cell<bool>,
+    /// Nothing can be committed any more: whatever a wrapper makes of it, the call stops.
+    stopped: RefCell<Option<Stop>>,
+}
+
+/// The chain from some wrapper on.
+struct Level<'c> {
+    chain: &'c Chain<'c>,
+    depth: usize,
+    /// The tightest limit of the wrappers outside.
+    until: Option<Instant>,
+}
+
+impl Rest for Level<'_> {
+    fn run(&self, tighter: Option<Duration>) -> LocalBoxFuture<'_, Outcome> {
+        let tighter = tighter.map(|limit| Instant::now() + limit);
+        let until = match (self.until, tighter) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        };
+        Box::pin(self.chain.from(self.depth, until))
+    }
+}
+
+impl Chain<'_> {
+    async fn from(&self, depth: usize, until: Option<Instant>) -> Outcome {
+        let Some((id, wrapper)) = self.wrappers.get(depth) else { return self.attempt(until).await };
+        let rest = Level { chain: self, depth: depth + 1, until };
+        let next = Next::new(&self.execution, &rest);
+        let watched = self.trip.cx.watched(id.clone(), Some(Point::Execute));
+        let wrapped =
+            contain(watched, None, Box::pin(async { Ok::<_, BoxError>(wrapper.wrap(next).await) })).await;
+        match wrapped {
+            Ok(outcome) => outcome,
+            Err(failure) => self.failed(id.clone(), Some(Point::Execute), failure),
+        }
+    }
+
+    /// Runs the body once: the attempt that is dispatched, or the next one.
+    async fn attempt(&self, until: Option<Instant>) -> Outcome {
+        if self.started.replace(true)
+            && let Err(stop) = self.again().await
+        {
+            *self.stopped.borrow_mut() = Some(stop);
+            return Outcome::ended(Ended::OutcomeUnknown);
+        }
+        self.body(until).await
+    }
+
+    async fn again(&self) -> Result<(), Stop> {
+        if self.trip.cancel.is_cancelled() {
+            return Err(Stop::Cancelled);
+        }
+        self.attempt.set(self.attempt.get() + 1);
+        self.trip.put(ToolDispatched { attempt: self.attempt.get() })?;
+        Ok(self.trip.cx.barrier().await?)
+    }
+
+    async fn body(&self, until: Option<Instant>) -> Outcome {
+        let stop = self.trip.cancel.child();
+        let first = self.trip.cx.ledger.read(|s| s.nested_calls(&self.trip.key.call));
+        let nested = Nested::of(self.trip, stop.clone(), first);
+        let outcome = self.bare_body(until, &stop, nested.clone()).await;
+        nested.over(BODY_GRACE).await;
+        outcome
+    }
+
+    async fn bare_body(&self, until: Option<Instant>, stop: &Cancel, nested: Rc<Nested>) -> Outcome {
+        type Ran = Result<Output, ToolError>;
+        let (trip, name) = (self.trip, &self.execution.tool.name);
+        let own = self.execution.tool.limit.map(|limit| Instant::now() + limit);
+        let until = own.into_iter().chain(until).min();
+        let tcx = ToolCx::new(stop.clone(), self.attempt.get()).calling(nested);
+        let (tool, execution) = (self.tool.clone(), self.execution.clone());
+        let work = contain::<Ran>(
+            trip.cx.watched(HandlerId::new(Ended::TOOLS, name.clone()), None),
+            None,
+            Box::pin(async move { Ok::<Ran, BoxError>(tool.call(execution, tcx).await) }),
+        );
+        let mut work = pin!(work);
+        let began = Instant::now();
+        let out_of_time = async {
+            match until {
+                Some(until) => tokio::time::sleep_until(until.into()).await,
+                None => std::future::pending().await,
+            }
+        };
+        let (cancelled, out_of_time) = (pin!(trip.cancel.cancelled()), pin!(out_of_time));
+        let stopped = select(cancelled, out_of_time);
+        let (ended, ran) = match select(&mut work, stopped).await {
+            // A body that gave up because it heard the cancel first was cancelled; one that finished has finished.
+            Either::Left((Ok(Err(ToolError(said))), _)) if trip.cancel.is_cancelled() => {
+                let cause = trip.cancel.cause().unwrap_or(portcullis_runtime::Cause::User);
+                return Outcome { ended: Ended::Cancelled { cause: CauseName(cause) }, output: Some(said) };
+            }
+            Either::Left((Ok(result), _)) => return self.valid(result.into()),
+            Either::Left((Err(failure), _)) => {
+                return self.failed(HandlerId::new(Ended::TOOLS, name.clone()), None, failure);
+            }
+            Either::Right((why, _)) => {
+                let ended = match why {
+                    Either::Left((cause, _)) => Ended::Cancelled { cause: CauseName(cause) },
+                    Either::Right(_) => {
+                        let limit =
+                            until.map_or(Duration::ZERO, |until| until.saturating_duration_since(began));
+                        Ended::Timeout { limit_ms: millis(limit) }
+                    }
+                };
+                stop.cancel(portcullis_runtime::Cause::Deadline);
+                (ended, tokio::time::timeout(BODY_GRACE, &mut work).await)
+            }
+        };
+        let said = match ran {
+            Ok(Ok(Ok(output) | Err(ToolError(output)))) => Some(output),
+            _ => None,
+        };
+        Outcome { ended, output: said }
+    }
+
+    /// C-PIPE-8: a tool that declares the shape of its output is held to it.
+    fn valid(&self, outcome: Outcome) -> Outcome {
+        if outcome.ended != Ended::Completed {
+            return outcome;
+        }
+        let value = outcome.output.as_ref().and_then(|output| output.value.as_ref());
+        match self.execution.tool.returns(value) {
+            Ok(()) => outcome,
+            Err(message) => Outcome { ended: Ended::InvalidOutput { message: message.into() }, output: None },
+        }
+    }
+
+    fn failed(&self, by: HandlerId, point: Option<Point>, failure: Failure) -> Outcome {
+        tracing::error!(%by, %failure, "a tool or its wrapper failed");
+        Outcome::ended(Ended::HandlerFailure { by, point, failure })
+    }
+
+    /// A wrapper may answer in the body's stead, but not claim what only the pipeline can know.
+    fn checked(&self, outcome: Outcome) -> Outcome {
+        let said_by_a_body = outcome.ended.was_dispatched() && outcome.ended != Ended::OutcomeUnknown;
+        if said_by_a_body {
+            return self.valid(outcome);
+        }
+        let by = self.wrappers.first().map_or_else(|| HandlerId::new(Ended::TOOLS, ""), |(id, _)| id.clone());
+        let message =
+            format!("a wrapper answered `{}`, which is not its to say", outcome.ended.name()).into();
+        self.failed(by, Some(Point::Execute), Failure::Nonsense { message })
+    }
+}

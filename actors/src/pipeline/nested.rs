@@ -1,0 +1,104 @@
+//! Calls that a body makes: the same pipeline, under the parent's token (C-PIPE-10).
+
+use super::{Made, Trip, lanes::Lanes};
+use crate::judge::Stop;
+use futures::future::LocalBoxFuture;
+use portcullis_runtime::{
+    CallKey, Cancel, Cause, CauseName, Ended, Failure, HandlerId, Invoke, Outcome, Output,
+};
+use std::{
+    cell::Cell,
+    rc::{Rc, Weak},
+    sync::Arc,
+    time::Duration,
+};
+use tokio::sync::Notify;
+
+/// What a body is handed to call with. It holds its call weakly: kept past the call's end, it is refused.
+pub(super) struct Nested {
+    parent: Weak<Trip>,
+    /// Settles when the body is over: its nested calls end with it.
+    cancel: Cancel,
+    position: Cell<u32>,
+    open: Rc<Open>,
+}
+
+/// The nested calls of a body that are under way.
+#[derive(Default)]
+struct Open {
+    calls: Cell<usize>,
+    fewer: Notify,
+}
+
+impl Nested {
+    pub(super) fn of(parent: &Rc<Trip>, cancel: Cancel, first: u32) -> Rc<Nested> {
+        let (parent, position) = (Rc::downgrade(parent), Cell::new(first));
+        Rc::new(Nested { parent, cancel, position, open: Rc::default() })
+    }
+
+    /// The body is over. Calls it started and left running are cancelled and waited for, so that none outlives it.
+    pub(super) async fn over(&self, grace: Duration) {
+        self.cancel.cancel(Cause::Parent);
+        let quiet = async {
+            while self.open.calls.get() > 0 {
+                self.open.fewer.notified().await;
+            }
+        };
+        if tokio::time::timeout(grace, quiet).await.is_err() {
+            tracing::error!(open = self.open.calls.get(), "a body left nested calls running that do not end");
+        }
+    }
+}
+
+impl Invoke for Nested {
+    fn invoke(&self, tool: Arc<str>, arguments: Arc<str>) -> LocalBoxFuture<'static, Outcome> {
+        let position = self.position.replace(self.position.get() + 1);
+        let (parent, cancel) = (self.parent.clone(), self.cancel.child());
+        let under_way = UnderWay::begin(self.open.clone());
+        Box::pin(async move {
+            let _under_way = under_way;
+            let trip = {
+                let Some(parent) = parent.upgrade() else {
+                    return refused("the call that makes this one has ended");
+                };
+                let token = match parent.cx.shared.mint.nested(&parent.token) {
+                    Ok(token) => token,
+                    Err(orphan) => return refused(&orphan.to_string()),
+                };
+                let key = CallKey { call: parent.key.call.nested(position), ..parent.key.clone() };
+                let made = Made { name: tool, raw: arguments };
+                Trip::begin(parent.cx.clone(), key, cancel.clone(), token, Lanes::alone(), Some(made))
+            };
+            match trip.run().await {
+                Ok(()) => trip.outcome(),
+                Err(Stop::Cancelled) => {
+                    let cause = CauseName(cancel.cause().unwrap_or(Cause::Parent));
+                    Outcome::ended(Ended::CancelledBeforeDispatch { cause })
+                }
+                Err(_) => refused("the session's log cannot be written"),
+            }
+        })
+    }
+}
+
+struct UnderWay(Rc<Open>);
+
+impl UnderWay {
+    fn begin(open: Rc<Open>) -> UnderWay {
+        open.calls.set(open.calls.get() + 1);
+        UnderWay(open)
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        self.0.calls.set(self.0.calls.get() - 1);
+        self.0.fewer.notify_waiters();
+    }
+}
+
+fn refused(why: &str) -> Outcome {
+    let by = HandlerId::new(Ended::TOOLS, "nested-call");
+    let failure = Failure::Error { message: why.into() };
+    Outcome { ended: Ended::HandlerFailure { by, point: None, failure }, output: Some(Output::text(why)) }
+}

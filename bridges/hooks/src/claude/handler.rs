@@ -1,0 +1,191 @@
+//! One handler of a hook file: its fields, each with its type, and whether it runs here.
+
+use super::{
+    config::{Dropped, LONGEST, Reader, Written},
+    event::Event,
+    rule::Rule,
+};
+use crate::{json::Node, report::Severity};
+use std::{sync::Arc, time::Duration};
+
+/// A timeout from which on it was probably meant in milliseconds, in seconds.
+const LIKE_MILLISECONDS: f64 = 1000.0;
+
+/// A sound command handler.
+pub(crate) struct Found {
+    pub(crate) written: Written,
+    pub(crate) rule: Option<Rule>,
+    pub(crate) rule_text: Option<Arc<str>>,
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) blocks_on_failure: bool,
+    /// Its condition holds for nothing.
+    pub(crate) never: bool,
+}
+
+/// The fields of one handler, each checked for its type.
+struct Fields<'f, 'r, 't> {
+    reader: &'f mut Reader<'r>,
+    event: &'f str,
+    node: &'f Node<'t>,
+}
+
+impl Fields<'_, '_, '_> {
+    fn bad(&mut self, at: usize, what: &str) -> Dropped {
+        let message = format!("a handler under {} is dropped: {what}", self.event);
+        self.reader.say(Severity::Error, "hooks/bad-entry", at, message, None);
+        Dropped
+    }
+
+    fn not_run(&mut self, why: &str) {
+        let message = format!("a hook on {} does not run: {why}", self.event);
+        self.reader.say(Severity::Warning, "hooks/handler-not-run", self.node.at, message, None);
+    }
+
+    fn text(&mut self, key: &str) -> Result<Option<Arc<str>>, Dropped> {
+        let Some(node) = self.node.get(key) else { return Ok(None) };
+        match node.str() {
+            Some(text) => Ok(Some(text.into())),
+            None => Err(self.bad(node.at, &format!("`{key}` must be a string, not {}", node.kind()))),
+        }
+    }
+
+    fn flag(&mut self, key: &str) -> Result<bool, Dropped> {
+        let Some(node) = self.node.get(key) else { return Ok(false) };
+        node.bool()
+            .ok_or_else(|| self.bad(node.at, &format!("`{key}` must be true or false, not {}", node.kind())))
+    }
+
+    fn timeout(&mut self) -> Result<Option<Duration>, Dropped> {
+        let Some(node) = self.node.get("timeout") else { return Ok(None) };
+        let seconds = match node.number() {
+            Some(seconds) if seconds > 0.0 => seconds,
+            _ => return Err(self.bad(node.at, "`timeout` must be a number of seconds above 0")),
+        };
+        if seconds >= LIKE_MILLISECONDS {
+            let message = format!("a timeout on {} is {seconds} seconds", self.event);
+            self.reader.say(
+                Severity::Note,
+                "hooks/long-timeout",
+                node.at,
+                message,
+                Some("timeouts are in seconds, not milliseconds"),
+            );
+        }
+        Ok(Some(Duration::try_from_secs_f64(seconds).unwrap_or(LONGEST)))
+    }
+
+    fn args(&mut self) -> Result<Option<Vec<Arc<str>>>, Dropped> {
+        let Some(node) = self.node.get("args") else { return Ok(None) };
+        let texts =
+            node.items().and_then(|items| items.iter().map(|item| item.str().map(Arc::from)).collect());
+        match texts {
+            Some(args) => Ok(Some(args)),
+            None => Err(self.bad(node.at, "`args` must be a list of strings")),
+        }
+    }
+}
+
+impl Reader<'_> {
+    /// One handler: `Ok(None)` when it is sound and of a kind that does not run here.
+    pub(crate) fn handler(&mut self, event: &str, node: &Node<'_>) -> Result<Option<Found>, Dropped> {
+        let mut fields = Fields { reader: self, event, node };
+        if node.entries().is_none() {
+            return Err(fields.bad(node.at, &format!("must be an object, not {}", node.kind())));
+        }
+        let kind = match node.get("type") {
+            None => return Err(fields.bad(node.at, "has no `type`; for a shell command it is \"command\"")),
+            Some(kind) => {
+                kind.str().ok_or_else(|| fields.bad(kind.at, "`type` must be a string"))?.to_owned()
+            }
+        };
+        let needed: &[&str] = match &*kind {
+            "command" => &["command"],
+            "http" => &["url"],
+            "prompt" | "agent" => &["prompt"],
+            "mcp_tool" => &["server", "tool"],
+            other => return Err(fields.bad(node.at, &format!("there is no handler type `{other}`"))),
+        };
+        for key in needed {
+            fields
+                .text(key)?
+                .ok_or_else(|| fields.bad(node.at, &format!("a {kind} handler needs `{key}`")))?;
+        }
+        let timeout = fields.timeout()?;
+        let rule_text = fields.text("if")?;
+        let shell = fields.text("shell")?;
+        // `asyncRewake` alone is an awaited hook like any other.
+        fields.flag("asyncRewake")?;
+        let background = fields.flag("async")?;
+        let once = fields.flag("once")?;
+        fields.text("statusMessage")?;
+        let on_failure = fields.text("onFailure")?;
+        let args = fields.args()?;
+        match shell.as_deref() {
+            None | Some("bash") => {}
+            Some("powershell") => {
+                fields.not_run("its shell is powershell, which this runtime does not start");
+                return Ok(None);
+            }
+            Some(other) => return Err(fields.bad(node.at, &format!("there is no shell `{other}`"))),
+        }
+        if kind != "command" {
+            fields.not_run(&format!("handlers of type `{kind}` are not run yet"));
+            return Ok(None);
+        }
+        if background {
+            // Waiting for it would delay the turn, which its author ruled out; see the crate documentation.
+            fields.not_run("`async` handlers are not run yet");
+            return Ok(None);
+        }
+        let blocks_on_failure = match on_failure.as_deref() {
+            Some("block") => true,
+            None => false,
+            Some(other) => {
+                let message = format!(
+                    "`onFailure: \"{other}\"` on {event} means nothing here: a failure does not block"
+                );
+                self.say(
+                    Severity::Warning,
+                    "hooks/on-failure",
+                    node.at,
+                    message,
+                    Some("the one value that counts is \"block\""),
+                );
+                false
+            }
+        };
+        if once {
+            let message = format!(
+                "`once` on {event} is ignored in this file, as in the client: the hook runs each time"
+            );
+            self.say(Severity::Note, "hooks/once", node.at, message, None);
+        }
+        let command: Arc<str> = node.get("command").and_then(Node::str).unwrap_or_default().into();
+        Ok(Some(Found {
+            written: Written { command, args },
+            rule: None,
+            rule_text,
+            timeout,
+            blocks_on_failure,
+            never: false,
+        }))
+    }
+
+    pub(crate) fn rule(&mut self, event: Event, node: &Node<'_>, found: &mut Found) {
+        let Some(text) = found.rule_text.clone() else { return };
+        let why = if event.is_of_tool() {
+            match Rule::parse(&text) {
+                Ok(rule) => {
+                    found.rule = Some(rule);
+                    return;
+                }
+                Err(why) => why.to_string(),
+            }
+        } else {
+            "this event is not about a tool".into()
+        };
+        found.never = true;
+        let message = format!("the hook with `if: \"{text}\"` on {} never runs: {why}", event.name());
+        self.say(Severity::Warning, "hooks/bad-condition", node.at, message, None);
+    }
+}

@@ -1,0 +1,267 @@
+//! Drives one session: sends the prompts, shows what happens, hands on answers and cancels.
+//!
+//! What it knows of the session it knows from the records, folded by the same law as the runtime's own.
+
+use crate::{
+    ask::{Channel, Desk},
+    paint::Paint,
+    script::Prompts,
+    timeline::Timeline,
+};
+use futures::StreamExt;
+use portcullis::{
+    Answer, AnswerError, Ask, Body, Cause, EndReason, Event, Events, Record, Session, Turn, encode,
+    law::{Next, State},
+};
+use std::{
+    io::{self, Write},
+    pin::pin,
+    time::Duration,
+};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+/// How often a reopened session is looked at for a question from before.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// How the run ended.
+#[derive(Debug)]
+pub(crate) enum Fate {
+    /// Each turn completed.
+    Completed,
+    /// This one, the first that did not complete, ended otherwise.
+    Ended(u64, EndReason),
+    /// The user left before it was over.
+    Left(String),
+}
+
+/// Where the records go.
+pub(crate) enum Sink {
+    Timeline(Box<Timeline>),
+    Json,
+}
+
+impl Sink {
+    /// `person` is how the one who answers questions is named.
+    pub(crate) fn new(json: bool, session: &str, person: &'static str) -> Sink {
+        if json { Sink::Json } else { Sink::Timeline(Box::new(Timeline::new(Paint::stdout(), session, person))) }
+    }
+
+    pub(crate) fn record(&mut self, record: &Record) -> io::Result<()> {
+        let mut out = io::stdout().lock();
+        match self {
+            Sink::Timeline(timeline) => out.write_all(timeline.show(record).as_bytes())?,
+            Sink::Json => writeln!(out, "{}", encode(record))?,
+        }
+        out.flush()
+    }
+}
+
+/// SIGINT and SIGTERM, which cancel the turn.
+pub(crate) struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl Signals {
+    pub(crate) fn listen() -> io::Result<Signals> {
+        Ok(Signals { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
+    }
+
+    async fn next(&mut self) -> Cause {
+        tokio::select! {
+            _ = self.interrupt.recv() => Cause::User,
+            _ = self.terminate.recv() => Cause::Shutdown,
+        }
+    }
+}
+
+/// Everything about the session that is being driven.
+pub(crate) struct Drive {
+    pub(crate) session: Session,
+    pub(crate) channel: Channel,
+    pub(crate) prompts: Prompts,
+    /// What the log held before.
+    pub(crate) law: State,
+    pub(crate) sink: Sink,
+    pub(crate) signals: Signals,
+}
+
+impl Drive {
+    /// To the end of the last turn.
+    pub(crate) async fn run(self) -> Fate {
+        let events = self.session.events(self.law.head());
+        let mut driver = Driver {
+            reopened: self.law.asks().len(),
+            idle: matches!(self.law.next(None), Next::Idle),
+            desk: Desk::new(),
+            turn: None,
+            bad: None,
+            cancelled: None,
+            mute: false,
+            of: self,
+        };
+        driver.run(events).await
+    }
+}
+
+struct Driver {
+    of: Drive,
+    desk: Desk,
+    /// Nothing is owed: a prompt may be sent.
+    idle: bool,
+    /// Questions from before that are not at the desk yet.
+    reopened: usize,
+    /// The turn of the last prompt sent.
+    turn: Option<Turn>,
+    /// The first end that was not `completed`.
+    bad: Option<(u64, EndReason)>,
+    cancelled: Option<Cause>,
+    /// Nobody reads stdout any more.
+    mute: bool,
+}
+
+/// What there is to react to.
+enum Happened {
+    Event(Option<Event>),
+    Answered(Ask, Answer),
+    Signal(Cause),
+    Look,
+}
+
+impl Driver {
+    async fn run(&mut self, events: Events) -> Fate {
+        let mut events = pin!(events);
+        loop {
+            if self.idle && (self.cancelled.is_some() || !self.send().await) {
+                return self.fate();
+            }
+            let happened = tokio::select! {
+                event = events.next() => Happened::Event(event),
+                (ask, answer) = self.desk.answer() => Happened::Answered(ask, answer),
+                cause = self.of.signals.next() => Happened::Signal(cause),
+                () = tokio::time::sleep(LOOK), if self.reopened > 0 => Happened::Look,
+            };
+            match happened {
+                Happened::Event(Some(Event::Record(record))) => self.record(&record),
+                Happened::Event(Some(Event::Ask(ask))) => self.asked(ask).await,
+                Happened::Event(Some(Event::Ended) | None) => return self.lost().await,
+                Happened::Event(Some(_)) => {}
+                Happened::Answered(ask, answer) => self.answer(&ask, answer).await,
+                Happened::Signal(cause) => {
+                    if let Some(fate) = self.signal(cause) {
+                        return fate;
+                    }
+                }
+                Happened::Look => {
+                    for ask in self.of.session.asks() {
+                        self.reopened = self.reopened.saturating_sub(1);
+                        self.asked(ask).await;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Sends the next prompt; false when there is none left or none is taken.
+    async fn send(&mut self) -> bool {
+        let Some(prompt) = self.of.prompts.take() else { return false };
+        match self.of.session.prompt(prompt).await {
+            Ok(turn) => {
+                self.turn = Some(turn);
+                self.idle = false;
+                true
+            }
+            Err(error) => {
+                let end = EndReason::Error { code: "not_taken".into(), message: error.to_string().into() };
+                self.bad.get_or_insert((self.of.law.open_turn().unwrap_or_default(), end));
+                false
+            }
+        }
+    }
+
+    fn record(&mut self, record: &Record) {
+        if !self.mute {
+            // A reader that has gone does not end the work; the log and the exit code still tell how it went.
+            self.mute = self.of.sink.record(record).is_err();
+        }
+        if let Err(invalid) = self.of.law.apply(record) {
+            // The runtime folded it before it was written, so this is a defect; what was shown stands.
+            eprintln!("portcullis: a record does not follow from those before it: {invalid}");
+        }
+        match &record.body {
+            Body::InputResolved(resolved) => self.desk.settled(&resolved.request),
+            Body::TurnEnd(end) => {
+                if !end.reason.is_success() && self.bad.is_none() {
+                    self.bad = Some((record.at.turn.unwrap_or_default(), end.reason.clone()));
+                }
+                // After these the script's next prompt would not mean what it was written for.
+                let over = matches!(end.reason, EndReason::Aborted { .. } | EndReason::Error { .. });
+                if over {
+                    while self.of.prompts.take().is_some() {}
+                }
+                self.idle = matches!(self.of.law.next(None), Next::Idle);
+            }
+            _ => {}
+        }
+    }
+
+    async fn asked(&mut self, ask: Ask) {
+        match self.of.channel {
+            Channel::Yes => self.answer(&ask, Answer::Allow).await,
+            Channel::Terminal => self.desk.put(ask),
+            Channel::None => {
+                // A call that waits since before, when there was someone to ask.
+                let nobody = "there is no one to ask; run it on a terminal, or with --yes";
+                self.answer(&ask, Answer::Refuse(Some(nobody.into()))).await;
+            }
+        }
+    }
+
+    async fn answer(&mut self, ask: &Ask, answer: Answer) {
+        match self.of.session.answer(ask, answer).await {
+            // The turn was cancelled while the answer was typed.
+            Ok(()) | Err(AnswerError::Settled | AnswerError::Unknown) => {}
+            Err(error) => eprintln!("portcullis: the answer was not taken: {error}"),
+        }
+    }
+
+    /// The first one cancels the turn, the second one leaves.
+    fn signal(&mut self, cause: Cause) -> Option<Fate> {
+        if self.cancelled.is_some() {
+            return Some(Fate::Left("left at once; the turn is open in the log".into()));
+        }
+        self.cancelled = Some(cause);
+        let session = self.of.session.clone();
+        // Its commit is not waited for here: the record of it will come by, and a second signal must be heard.
+        tokio::spawn(async move {
+            if let Err(error) = session.cancel(cause).await {
+                eprintln!("portcullis: the cancel could not be stored: {error}");
+            }
+        });
+        None
+    }
+
+    /// The session left memory with its turn open.
+    async fn lost(&mut self) -> Fate {
+        if let Some(turn) = self.turn.take() {
+            let (number, end, _) = turn.done().await;
+            if !end.is_success() {
+                self.bad.get_or_insert((number, end));
+            }
+        }
+        match self.bad.take() {
+            Some((turn, end)) => Fate::Ended(turn, end),
+            None => Fate::Left("the session ended before its turn did".into()),
+        }
+    }
+
+    fn fate(&mut self) -> Fate {
+        match (self.bad.take(), self.cancelled) {
+            (Some((turn, end)), _) => Fate::Ended(turn, end),
+            (None, Some(_)) if self.of.prompts.left() > 0 => {
+                Fate::Left(format!("cancelled with {} prompts not sent", self.of.prompts.left()))
+            }
+            (None, _) => Fate::Completed,
+        }
+    }
+}

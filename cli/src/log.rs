@@ -1,0 +1,136 @@
+//! `portcullis log`: what the journal holds. Only reads, so it also works beside a live run.
+
+use crate::{
+    args::LogArgs,
+    drive::Sink,
+    paint::{Paint, Tint},
+    problem::Problem,
+    store::{Project, each_record},
+};
+use portcullis::{Body, Journal, SessionId, journal::SessionHead, sqlite::SqliteJournal};
+use serde::Serialize;
+use std::{
+    io::{self, Write},
+    process::ExitCode,
+};
+
+/// A session on the list.
+#[derive(Debug, Serialize)]
+struct Row {
+    session: String,
+    turns: u64,
+    records: u64,
+    /// How its last turn ended; `open` while one is not over, nothing before the first.
+    last_end: Option<&'static str>,
+    /// Questions that wait for a person.
+    open_questions: usize,
+}
+
+/// Lists, or shows.
+pub(crate) async fn log(args: &LogArgs) -> Result<ExitCode, Problem> {
+    let project = Project::find(&args.dir)?;
+    let journal = project.read()?;
+    let heads = journal.sessions().await?;
+    let shown = match &args.session {
+        None => list(&journal, &heads, args.json).await?,
+        Some(name) => {
+            let name = SessionId::new(name)?;
+            if !heads.iter().any(|head| head.session == name) {
+                let known: Vec<&str> = heads.iter().map(|head| head.session.as_str()).collect();
+                let what = format!("`{}` has no session `{name}`", project.given.display());
+                return Err(Problem::new(what).next(format!("it has: {}", known.join(", "))));
+            }
+            show(&journal, &name, args.json).await?
+        }
+    };
+    match shown {
+        // Whoever reads has read enough.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
+        shown => Ok(shown.map(|()| ExitCode::SUCCESS)?),
+    }
+}
+
+async fn show(journal: &SqliteJournal, name: &SessionId, json: bool) -> Result<io::Result<()>, Problem> {
+    let mut sink = Sink::new(json, name.as_str(), "the user");
+    let mut written = Ok(());
+    each_record(journal, name, |record| {
+        if written.is_ok() {
+            written = sink.record(record);
+        }
+    })
+    .await?;
+    Ok(written)
+}
+
+async fn list(journal: &SqliteJournal, heads: &[SessionHead], json: bool) -> Result<io::Result<()>, Problem> {
+    let mut rows = Vec::with_capacity(heads.len());
+    for head in heads {
+        rows.push(row(journal, head).await?);
+    }
+    rows.sort_by(|a, b| natural(&a.session).cmp(&natural(&b.session)));
+    Ok(print(&rows, json))
+}
+
+async fn row(journal: &SqliteJournal, head: &SessionHead) -> Result<Row, Problem> {
+    let mut row = Row {
+        session: head.session.to_string(),
+        turns: 0,
+        records: 0,
+        last_end: None,
+        open_questions: head.waits.len(),
+    };
+    each_record(journal, &head.session, |record| {
+        row.records += 1;
+        match &record.body {
+            Body::TurnStart(_) => (row.turns, row.last_end) = (row.turns + 1, Some("open")),
+            Body::TurnEnd(end) => row.last_end = Some(end.reason.name()),
+            _ => {}
+        }
+    })
+    .await?;
+    Ok(row)
+}
+
+fn print(rows: &[Row], json: bool) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    if json {
+        for row in rows {
+            writeln!(out, "{}", serde_json::to_string(row)?)?;
+        }
+        return out.flush();
+    }
+    let paint = Paint::stdout();
+    let wide = rows.iter().map(|row| row.session.len()).max().unwrap_or(0).max("session".len());
+    let head = format!("{:wide$}  {:>5}  {:>7}  {:>9}  last turn", "session", "turns", "records", "questions");
+    writeln!(out, "{}", paint.tint(Tint::Quiet, &head))?;
+    for row in rows {
+        let (end, tint) = match row.last_end {
+            None => ("-", Tint::Quiet),
+            Some("completed") => ("completed", Tint::Good),
+            Some("open") => ("open", Tint::Notice),
+            Some(other) => (other, Tint::Bad),
+        };
+        let Row { session, turns, records, open_questions, .. } = row;
+        write!(out, "{session:wide$}  {turns:>5}  {records:>7}  {open_questions:>9}  ")?;
+        writeln!(out, "{}", paint.tint(tint, end))?;
+    }
+    out.flush()
+}
+
+/// Sorts `run-10` after `run-9`.
+fn natural(name: &str) -> (&str, u64, &str) {
+    let text = name.trim_end_matches(|c: char| c.is_ascii_digit());
+    (text, name[text.len()..].parse().unwrap_or(u64::MAX), name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::natural;
+
+    #[test]
+    fn numbered_sessions_are_listed_by_their_number() {
+        let mut names = ["run-10", "demo", "run-9", "run-1"];
+        names.sort_by(|a, b| natural(a).cmp(&natural(b)));
+        assert_eq!(names, ["demo", "run-1", "run-9", "run-10"]);
+    }
+}

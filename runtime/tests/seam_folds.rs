@@ -1,0 +1,268 @@
+//! What the decisions of each seam come to, as tables over orders.
+
+mod common;
+
+use common::handler;
+use portcullis_runtime::*;
+
+const FAILURE: Failure = Failure::Deadline { limit_ms: 10 };
+
+fn by<D>(name: &str, decision: D) -> Decided<D> {
+    Decided { by: handler(name), decision, failure: None }
+}
+
+fn failed<S: Seam>(name: &str) -> Decided<S::Decision> {
+    Decided { by: handler(name), decision: S::failed(&FAILURE), failure: Some(FAILURE) }
+}
+
+/// Every order of up to four things.
+fn orders<T: Clone>(items: &[T]) -> Vec<Vec<T>> {
+    if items.is_empty() {
+        return vec![Vec::new()];
+    }
+    (0..items.len())
+        .flat_map(|i| {
+            let mut rest = items.to_vec();
+            let first = rest.remove(i);
+            orders(&rest).into_iter().map(move |mut tail| {
+                tail.insert(0, first.clone());
+                tail
+            })
+        })
+        .collect()
+}
+
+fn rank(verdict: &Verdict) -> u8 {
+    match verdict {
+        Verdict::Open => 0,
+        Verdict::Ask { .. } => 1,
+        Verdict::Closed { .. } => 2,
+    }
+}
+
+// C-PIPE-2, C-SEAM-1: deny beats ask beats allow, whatever the order.
+#[test]
+fn the_most_restrictive_gate_wins_in_every_order() {
+    let gates =
+        [(Gate::allow(), 0), (Gate::ask("a"), 1), (Gate::Ask { reason: None }, 1), (Gate::deny("d"), 2)];
+    let mut tried = 0;
+    for a in &gates {
+        for b in &gates {
+            for c in &gates {
+                let most = a.1.max(b.1).max(c.1);
+                let three = [by("a", a.0.clone()), by("b", b.0.clone()), by("c", c.0.clone())];
+                for order in orders(&three) {
+                    assert_eq!(rank(&PreExecute::fold(&order)), most, "{order:?}");
+                    tried += 1;
+                }
+            }
+        }
+    }
+    assert_eq!(tried, 64 * 6);
+    assert_eq!(PreExecute::fold(&[]), Verdict::Open);
+}
+
+// C-ASK-1: one ask, with everyone who wants it and every reason that was given, in order.
+#[test]
+fn asks_are_collected() {
+    let asks = [
+        by("a", Gate::ask("x")),
+        by("b", Gate::allow()),
+        by("c", Gate::Ask { reason: None }),
+        by("d", Gate::ask("y")),
+    ];
+    let expected = Verdict::Ask {
+        by: vec![handler("a"), handler("c"), handler("d")],
+        reasons: vec!["x".into(), "y".into()],
+    };
+    assert_eq!(PreExecute::fold(&asks), expected);
+}
+
+// C-PIPE-3: a failure denies; a reason that was stated says more than it. The model never reads a failure's details.
+#[test]
+fn a_stated_denial_speaks_before_a_failure() {
+    let stated = by("stated", Gate::deny("no"));
+    for order in
+        orders(&[failed::<PreExecute>("f1"), stated, by("ask", Gate::ask("x")), failed::<PreExecute>("f2")])
+    {
+        let closed = Verdict::Closed { by: handler("stated"), reason: "no".into(), failure: None };
+        assert_eq!(PreExecute::fold(&order), closed, "{order:?}");
+    }
+    for order in orders(&[failed::<PreExecute>("f1"), by("ask", Gate::ask("x")), by("ok", Gate::allow())]) {
+        let Verdict::Closed { by, reason, failure } = PreExecute::fold(&order) else { panic!("{order:?}") };
+        assert_eq!((by, failure), (handler("f1"), Some(FAILURE)));
+        assert!(!reason.as_str().contains("10"), "{reason}");
+    }
+    // Of several who say why, the last one.
+    let two = [by("a", Gate::deny("1")), by("b", Gate::deny("2"))];
+    let Verdict::Closed { by, .. } = PreExecute::fold(&two) else { panic!("open") };
+    assert_eq!(by, handler("b"));
+}
+
+// C-SEAM-1: only a deny ends the native chain.
+#[test]
+fn what_ends_a_chain() {
+    assert!(PreExecute::ends_chain(&Gate::deny("d")));
+    assert!(!PreExecute::ends_chain(&Gate::ask("a")));
+    assert!(!PreExecute::ends_chain(&Gate::allow()));
+    assert!(PromptSubmit::ends_chain(&Submit::block("b")));
+    assert!(!PromptSubmit::ends_chain(&Submit::replace("x")));
+    assert!(!Rewrite::ends_chain(&Proposal::pass()));
+    assert!(!PostExecute::ends_chain(&Review::block("f")));
+    assert!(!TurnContinuation::ends_chain(&Continue::again("x")));
+}
+
+fn arguments(n: u32) -> Frozen {
+    Frozen::arguments(format!(r#"{{"n":{n}}}"#)).expect("an object")
+}
+
+// C-PIPE-9: the last proposal in order wins; a rewrite beside a carried deny is dropped, in every order.
+#[test]
+fn the_last_rewrite_wins_unless_a_deny_is_carried() {
+    let one = by("one", Proposal::arguments(arguments(1)));
+    let two = by("two", Proposal::arguments(arguments(2)));
+    let pass = by("pass", Proposal::pass());
+    for order in orders(&[one.clone(), two.clone(), pass.clone()]) {
+        let last = order.iter().rfind(|d| d.decision.arguments.is_some()).expect("two propose");
+        let folded = Rewrite::fold(&order);
+        assert_eq!(
+            folded.effective,
+            Some((last.by.clone(), last.decision.arguments.clone().expect("it does")))
+        );
+        assert!(folded.carried.is_empty());
+    }
+    for (gate, dropped) in [(Gate::allow(), false), (Gate::ask("a"), false), (Gate::deny("d"), true)] {
+        let carries = by("carries", Proposal::pass().carrying(gate.clone()));
+        let both = by("both", Proposal::arguments(arguments(3)).carrying(gate.clone()));
+        for order in orders(&[one.clone(), carries, both, pass.clone()]) {
+            let folded = Rewrite::fold(&order);
+            assert_eq!(folded.effective.is_none(), dropped, "{order:?}");
+            assert_eq!(folded.carried.len(), 2);
+            assert!(folded.carried.iter().all(|d| d.decision == gate));
+        }
+    }
+    // A rewriter that fails denies, named, so no one else's rewrite runs either.
+    for order in orders(&[one, failed::<Rewrite>("f")]) {
+        let folded = Rewrite::fold(&order);
+        assert!(folded.effective.is_none());
+        let Verdict::Closed { by, failure, .. } = PreExecute::fold(&folded.carried) else { panic!("open") };
+        assert_eq!((by, failure), (handler("f"), Some(FAILURE)));
+    }
+    assert!(Rewrite::fold(&[]).effective.is_none());
+}
+
+// C-TURN-2, 3: any block blocks, in every order; the last reason stated stands, before that of a failure; the last
+// replacement is taken.
+#[test]
+fn prompts_are_blocked_by_anyone() {
+    let replace = by("r", Submit::replace("other"));
+    let allow = by("a", Submit::allow());
+    let block = by("b", Submit::block("no"));
+    let fail = failed::<PromptSubmit>("f");
+    for order in orders(&[replace.clone(), allow.clone(), block.clone(), fail.clone()]) {
+        assert_eq!(PromptSubmit::fold(&order), Judged::Blocked("no".into()), "{order:?}");
+    }
+    for order in orders(&[replace.clone(), allow.clone(), fail]) {
+        let Judged::Blocked(reason) = PromptSubmit::fold(&order) else { panic!("{order:?}") };
+        assert!(!reason.as_str().contains("10"), "{reason}");
+    }
+    for order in orders(&[replace, allow.clone()]) {
+        assert_eq!(PromptSubmit::fold(&order), Judged::Pass(Some("other".into())));
+    }
+    let twice = [by("1", Submit::replace("1")), by("2", Submit::replace("2")), allow.clone()];
+    assert_eq!(PromptSubmit::fold(&twice), Judged::Pass(Some("2".into())));
+    assert_eq!(PromptSubmit::fold(&[allow]), Judged::Pass(None));
+    let blocks = [block, by("c", Submit::block("nor that"))];
+    assert_eq!(PromptSubmit::fold(&blocks), Judged::Blocked("nor that".into()));
+}
+
+// C-PIPE-3, 6: feedback replaces the content, each on a line; a failed review lets the result stand.
+#[test]
+fn feedback_beats_replacement() {
+    let accept = by("a", Review::accept());
+    let replace = by("r", Review::replace("other"));
+    let block = by("b", Review::block("fix"));
+    for order in orders(&[accept.clone(), replace.clone(), block.clone(), failed::<PostExecute>("f")]) {
+        assert_eq!(PostExecute::fold(&order), Reviewed::Blocked("fix".into()), "{order:?}");
+    }
+    for order in orders(&[accept.clone(), replace, failed::<PostExecute>("f")]) {
+        assert_eq!(PostExecute::fold(&order), Reviewed::Replaced("other".into()), "{order:?}");
+    }
+    for order in orders(&[accept, failed::<PostExecute>("f")]) {
+        assert_eq!(PostExecute::fold(&order), Reviewed::Stands, "{order:?}");
+    }
+    let two = [block, by("c", Review::block("and that"))];
+    assert_eq!(PostExecute::fold(&two), Reviewed::Blocked("fix\nand that".into()));
+    let later = [by("1", Review::replace("1")), by("2", Review::replace("2"))];
+    assert_eq!(PostExecute::fold(&later), Reviewed::Replaced("2".into()));
+}
+
+// C-TURN-7, C-PIPE-3: anyone may continue; a failure stops.
+#[test]
+fn anyone_may_continue() {
+    let none = by("n", Continue::Abstain);
+    let again = by("a", Continue::again("more"));
+    let bare = by("b", Continue::Again { reason: None });
+    for order in orders(&[none.clone(), again.clone(), bare, failed::<TurnContinuation>("f")]) {
+        let mut folded = TurnContinuation::fold(&order);
+        let expected: Vec<&HandlerId> =
+            order.iter().filter(|d| d.decision != Continue::Abstain).map(|d| &d.by).collect();
+        assert_eq!(folded.iter().map(|(by, _)| by).collect::<Vec<_>>(), expected, "in order");
+        folded.sort_by(|(a, _), (b, _)| a.cmp(b));
+        assert_eq!(folded, [(handler("a"), Some("more".into())), (handler("b"), None)]);
+    }
+    assert!(TurnContinuation::fold(&[none, failed::<TurnContinuation>("f")]).is_empty());
+    let mut seen = Ending::new(
+        Scene::new(std::sync::Arc::new(SessionInfo::new(common::session(), "/w".into(), "cli")), 1, 1, None),
+        0,
+        "".into(),
+    );
+    TurnContinuation::advance(&mut seen, &handler("a"), &again.decision, true);
+    assert_eq!(seen.decided, [(handler("a"), Continue::again("more"))]);
+}
+
+/// Of every seam: a decision goes into a record and comes back; another point's does not.
+fn round<S: Seam>(decision: S::Decision)
+where
+    S::Decision: PartialEq + std::fmt::Debug,
+{
+    let recorded = S::record(decision.clone());
+    assert_eq!(S::recall(&recorded), Some(decision));
+    let other = match S::POINT {
+        Point::Continuation => Decision::SessionStart(Started {}),
+        _ => Decision::Continuation(Continue::Abstain),
+    };
+    assert_eq!(S::recall(&other), None);
+}
+
+// C-DUR-1: the decision that was recorded is the one that recovery reads.
+#[test]
+fn decisions_survive_their_record() {
+    round::<SessionStart>(Started {});
+    round::<PromptSubmit>(Submit::replace("x"));
+    round::<PromptSubmit>(Submit::block("x"));
+    round::<Rewrite>(Proposal::arguments(arguments(1)).carrying(Gate::ask("x")));
+    round::<PreExecute>(Gate::deny("x"));
+    round::<PostExecute>(Review::block("x"));
+    round::<TurnContinuation>(Continue::again("x"));
+    round::<TurnStop>(StopTurn::Stop);
+}
+
+// C-PIPE-3: what a failure means, per seam.
+#[test]
+fn each_seam_has_its_failure_rule() {
+    assert!(matches!(PreExecute::failed(&FAILURE), Gate::Deny { .. }));
+    assert!(matches!(Rewrite::failed(&FAILURE).carried, Some(Gate::Deny { .. })));
+    assert!(matches!(PromptSubmit::failed(&FAILURE), Submit::Block { .. }));
+    assert_eq!(PostExecute::failed(&FAILURE), Review::accept());
+    assert_eq!(TurnContinuation::failed(&FAILURE), Continue::Abstain);
+    assert_eq!(SessionStart::failed(&FAILURE), Started {});
+    assert_eq!(TurnStop::failed(&FAILURE), StopTurn::Stop);
+}
+
+// An empty reason becomes a sentence: the model and the person never read nothing.
+#[test]
+fn no_reason_is_empty() {
+    assert_eq!(Gate::deny(" "), Gate::deny(Reason::GENERIC));
+    assert_eq!(Review::block(""), Review::block(Reason::GENERIC));
+}
