@@ -1,9 +1,10 @@
 //! A one-tool turn through the public handle ÷ the same turn as one plain task, and what it costs in counts. Bars
 //! `actor-tax`, `turn-hops`, `turn-records`, `turn-barriers`.
 //!
-//! Subject and floor run on the session's own thread, by its CPU clock: the measurement is the body of a tool of another
-//! session. What wakes across threads cost depends on the machine and on who sleeps; it is shown as a note, against a
-//! plain task on a thread of its own that is prompted, acknowledges and answers through channels.
+//! The floor is one task that drives the same law over the same state: it is prompted through a channel, acknowledges
+//! when the prompt is durable, and tells the end. Both run on the session's own thread, by its CPU clock: the measurement
+//! is the body of a tool of another session. What wakes across threads cost depends on the machine and on who sleeps; that
+//! is shown as a note, with the same floor on a thread of its own.
 
 mod support;
 
@@ -45,71 +46,73 @@ fn main() -> ExitCode {
     bars.finish()
 }
 
+/// Told when the prompt is durable, and when the turn is.
+type Prompt = (oneshot::Sender<()>, oneshot::Sender<()>);
+
+/// The floor: one task that is prompted, acknowledges, and tells the end, as anything must that others can hold a handle
+/// of.
+async fn plain_task(model: Head, mut prompted: mpsc::Receiver<Prompt>) {
+    let journal = Arc::new(MemoryJournal::new());
+    let mut plain = Plain::open("s", journal, model, house::note(Stamps::default(), 1)).await;
+    while let Some((taken, ended)) = prompted.recv().await {
+        plain.lawful_turn("go", || _ = taken.send(())).await;
+        let _ = ended.send(());
+    }
+}
+
+async fn plain_turn(prompts: &mpsc::Sender<Prompt>) {
+    let (taken, acknowledged) = oneshot::channel();
+    let (ended, end) = oneshot::channel();
+    prompts.send((taken, ended)).await.expect("the plain task lives");
+    acknowledged.await.expect("acknowledged");
+    end.await.expect("ended");
+}
+
+/// Alternating, so many turns of each, by this clock.
+async fn pairs(session: &Session, prompts: &mpsc::Sender<Prompt>, clock: fn() -> f64) -> Pairs {
+    let mut pairs = Vec::new();
+    for pair in 0..=PAIRS {
+        let start = clock();
+        for _ in 0..TURNS {
+            house::turn(session, "go").await;
+        }
+        let between = clock();
+        for _ in 0..TURNS {
+            plain_turn(prompts).await;
+        }
+        let end = clock();
+        // The first warms up.
+        if pair > 0 {
+            pairs.push(((between - start) / TURNS as f64, (end - between) / TURNS as f64));
+        }
+    }
+    pairs
+}
+
 async fn one_thread(model: Head) -> Pairs {
     house::driven(model.clone(), async |session: Session| {
-        let journal = Arc::new(MemoryJournal::new());
-        let mut plain = Plain::open("s", journal, model, house::note(Stamps::default(), 1)).await;
-        let mut pairs = Vec::new();
-        for pair in 0..=PAIRS {
-            let start = support::thread_ns();
-            for _ in 0..TURNS {
-                house::turn(&session, "go").await;
-            }
-            let between = support::thread_ns();
-            for _ in 0..TURNS {
-                plain.turn("go").await;
-            }
-            let end = support::thread_ns();
-            // The first warms up.
-            if pair > 0 {
-                pairs.push(((between - start) / TURNS as f64, (end - between) / TURNS as f64));
-            }
-        }
+        let (prompts, prompted) = mpsc::channel(32);
+        let task = tokio::task::spawn_local(plain_task(model, prompted));
+        let pairs = pairs(&session, &prompts, support::thread_ns).await;
+        drop(prompts);
+        task.await.expect("the plain task ends");
         pairs
     })
     .await
 }
 
-/// Told when the prompt is durable, and when the turn is.
-type Prompt = (oneshot::Sender<()>, oneshot::Sender<()>);
-
 async fn across_threads(model: Head) -> Pairs {
     let runtime =
         house::start(Runtime::builder(model.clone()).tool(house::note(Stamps::default(), 1))).await;
     let session = house::session(&runtime, "s").await;
-    let (prompts, mut prompted) = mpsc::channel::<Prompt>(32);
-    let plain = std::thread::spawn(move || {
+    let (prompts, prompted) = mpsc::channel(32);
+    let task = std::thread::spawn(move || {
         let rt = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
-        rt.block_on(async {
-            let journal = Arc::new(MemoryJournal::new());
-            let mut plain = Plain::open("s", journal, model, house::note(Stamps::default(), 1)).await;
-            while let Some((taken, ended)) = prompted.recv().await {
-                plain.turn_acknowledged("go", || _ = taken.send(())).await;
-                let _ = ended.send(());
-            }
-        });
+        rt.block_on(plain_task(model, prompted));
     });
-    let mut pairs = Vec::new();
-    for pair in 0..=PAIRS {
-        let start = support::process_ns();
-        for _ in 0..TURNS {
-            house::turn(&session, "go").await;
-        }
-        let between = support::process_ns();
-        for _ in 0..TURNS {
-            let (taken, acknowledged) = oneshot::channel();
-            let (ended, end) = oneshot::channel();
-            prompts.send((taken, ended)).await.expect("the plain task lives");
-            acknowledged.await.expect("acknowledged");
-            end.await.expect("ended");
-        }
-        let end = support::process_ns();
-        if pair > 0 {
-            pairs.push(((between - start) / TURNS as f64, (end - between) / TURNS as f64));
-        }
-    }
+    let pairs = pairs(&session, &prompts, support::process_ns).await;
     drop(prompts);
-    plain.join().expect("the plain task ends");
+    task.join().expect("the plain task ends");
     runtime.shutdown(Duration::from_secs(10)).await;
     pairs
 }

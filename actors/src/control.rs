@@ -6,13 +6,16 @@ use portcullis_runtime::{
     CallKey, Cancel, Cause, Commits, Frozen, HandlerId, JournalError, Reason, RequestId, Seq, Settle, Source,
 };
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{HashMap, VecDeque},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
-use tokio::sync::broadcast;
+use tokio::sync::{broadcast, watch};
 
 /// How many stream pieces a slow subscriber may lag behind before it loses (counted) some.
 const DELTAS: usize = 256;
+
+/// How many settled questions are remembered; an answer to an older one is to an unknown question.
+const REMEMBERED: usize = 256;
 
 /// A question to a person, as its subscribers see it.
 #[derive(Debug, Clone)]
@@ -77,6 +80,8 @@ pub(crate) struct Control {
     asks: Mutex<Asks>,
     turns: Mutex<Turns>,
     deltas: Mutex<Option<broadcast::Sender<Delta>>>,
+    /// The number of the last question published.
+    asked: watch::Sender<u64>,
     /// Restarts in a row without a turn's end.
     restarts: Mutex<u32>,
     /// The watermark; another one after the session was restarted from its log.
@@ -102,7 +107,11 @@ struct OpenTurn {
 #[derive(Default)]
 struct Asks {
     waiting: HashMap<RequestId, Arc<Waiting>>,
-    settled: HashSet<RequestId>,
+    /// In the order in which they became durable, numbered from 1: what subscribers are told.
+    published: Vec<(u64, RequestId)>,
+    last: u64,
+    /// The last ones settled: a late answer to one of these is told so.
+    settled: VecDeque<RequestId>,
 }
 
 /// A piece of a model's stream.
@@ -121,6 +130,7 @@ impl Control {
             asks: Mutex::default(),
             turns: Mutex::default(),
             deltas: Mutex::default(),
+            asked: watch::Sender::new(0),
             restarts: Mutex::default(),
             commits: Mutex::new(commits),
             gone: Settle::new(),
@@ -143,7 +153,6 @@ impl Control {
         if let Some(open) = lock(&self.cancel).take() {
             let _ = open.committed.settle(Ok(cancelled));
         }
-        lock(&self.asks).settled.clear();
     }
 
     /// The cancel of the open turn was committed, or could not be.
@@ -175,6 +184,30 @@ impl Control {
         lock(&self.asks).waiting.get(id).cloned()
     }
 
+    /// The question is durable: subscribers may see it now.
+    pub(crate) fn publish(&self, id: &RequestId) {
+        let number = {
+            let mut asks = lock(&self.asks);
+            asks.last += 1;
+            let number = asks.last;
+            asks.published.push((number, id.clone()));
+            number
+        };
+        self.asked.send_replace(number);
+    }
+
+    /// The questions that still wait and were published after the one of this number.
+    pub(crate) fn published_after(&self, told: u64) -> Vec<(u64, Ask)> {
+        let asks = lock(&self.asks);
+        let later = asks.published.iter().filter(|(number, _)| *number > told);
+        later.filter_map(|(number, id)| Some((*number, asks.waiting.get(id)?.ask.clone()))).collect()
+    }
+
+    /// Wakes when a question is published.
+    pub(crate) fn asked(&self) -> watch::Receiver<u64> {
+        self.asked.subscribe()
+    }
+
     pub(crate) fn all_waiting(&self) -> Vec<Ask> {
         lock(&self.asks).waiting.values().map(|w| w.ask.clone()).collect()
     }
@@ -184,7 +217,11 @@ impl Control {
         if let Some(waiting) = asks.waiting.remove(id) {
             let _ = waiting.committed.settle(result);
         }
-        asks.settled.insert(id.clone());
+        asks.published.retain(|(_, published)| published != id);
+        if asks.settled.len() == REMEMBERED {
+            asks.settled.pop_front();
+        }
+        asks.settled.push_back(id.clone());
     }
 
     /// C-ASK-1: exactly one answer settles it; everything else is a typed error.

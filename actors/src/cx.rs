@@ -6,8 +6,9 @@ use crate::{
     control::Control,
     handles::{TurnCost, TurnDone},
     hooks::HookRunner,
+    host::Host,
     ledger::Ledger,
-    runtime::Shared,
+    runtime::{Profile, Shared},
     watchdog::{Pulse, Who},
 };
 use actix::Addr;
@@ -25,6 +26,14 @@ pub(crate) struct SessionCx {
     pub(crate) ledger: Ledger,
     pub(crate) control: Arc<Control>,
     pub(crate) shared: Arc<Shared>,
+    /// What the session runs under.
+    pub(crate) profile: Arc<Profile>,
+    /// Where its questions surface: at the root of its tree (C-ASK-4).
+    pub(crate) asks: Arc<Control>,
+    pub(crate) host: Addr<Host>,
+    pub(crate) room: Rc<Room>,
+    /// How many subagents it has at work.
+    pub(crate) agents: Rc<Cell<u32>>,
     /// There is a person to ask.
     pub(crate) approvals: bool,
     /// Started at the first hook command.

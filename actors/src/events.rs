@@ -5,7 +5,7 @@ use crate::{
     handles::SessionInner,
 };
 use futures::{Stream, stream::BoxStream};
-use portcullis_runtime::{Body, Record, Seq};
+use portcullis_runtime::{Record, Seq};
 use std::{
     collections::VecDeque,
     fmt,
@@ -13,9 +13,12 @@ use std::{
     sync::Arc,
     task::{Context, Poll},
 };
-use tokio::sync::broadcast::{
-    self,
-    error::{RecvError, TryRecvError},
+use tokio::sync::{
+    broadcast::{
+        self,
+        error::{RecvError, TryRecvError},
+    },
+    watch,
 };
 
 /// How many records are read from the store at once when a reader lags.
@@ -27,7 +30,7 @@ const PAGE: usize = 256;
 pub enum Event {
     /// A record, after its commit.
     Record(Arc<Record>),
-    /// A question to a person waits; comes right after its `input/requested`.
+    /// A question to a person waits: this session's own, after its `input/requested`, or one of its subagents'.
     Ask(Ask),
     /// A piece of the model's stream: text, or the arguments of a call.
     Delta {
@@ -69,11 +72,13 @@ impl Events {
         let cursor = Cursor {
             records: session.control.commits().subscribe(),
             deltas: session.control.deltas(),
-            session,
             from,
             held: None,
+            told: 0,
+            asked: session.control.asked(),
             ready: VecDeque::new(),
             ended: false,
+            session,
         };
         let stream = futures::stream::unfold(cursor, |mut cursor| async move {
             let event = cursor.next().await?;
@@ -90,6 +95,9 @@ struct Cursor {
     from: Seq,
     /// A piece that belongs behind records still to come.
     held: Option<Delta>,
+    /// The last question told, and the news of later ones.
+    told: u64,
+    asked: watch::Receiver<u64>,
     ready: VecDeque<Event>,
     ended: bool,
 }
@@ -118,6 +126,13 @@ impl Cursor {
             if !self.ready.is_empty() {
                 continue;
             }
+            for (number, ask) in self.session.control.published_after(self.told) {
+                self.told = number;
+                self.ready.push_back(Event::Ask(ask));
+            }
+            if !self.ready.is_empty() {
+                continue;
+            }
             let gone = self.session.control.gone.wait();
             tokio::select! {
                 biased;
@@ -131,6 +146,8 @@ impl Cursor {
                     Err(RecvError::Lagged(deltas)) => return Some(Event::Lagged { deltas }),
                     Err(RecvError::Closed) => self.end(),
                 },
+                // The sender lives in the session's control, which we hold.
+                _ = self.asked.changed() => {}
                 () = gone => {
                     // What became durable before the end is still told.
                     self.fetch(None).await;
@@ -170,12 +187,7 @@ impl Cursor {
         };
         for record in records.into_iter().take_while(|record| until.is_none_or(|until| record.seq < until)) {
             self.from = Seq(record.seq.0 + 1);
-            let ask = match &record.body {
-                Body::InputRequested(asked) => self.session.control.waiting(&asked.request),
-                _ => None,
-            };
             self.ready.push_back(Event::Record(record));
-            self.ready.extend(ask.map(|waiting| Event::Ask(waiting.ask.clone())));
         }
     }
 }

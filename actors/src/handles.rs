@@ -1,6 +1,6 @@
 //! What embedders hold: `Send + Sync + Clone` handles, with no actor address and no ambient system in sight.
 
-use crate::runtime::SessionOptions;
+use crate::host::Opening;
 use crate::{
     control::{Answer, AnswerError, Ask, Control},
     events::Events,
@@ -44,7 +44,7 @@ pub(crate) struct SessionInner {
     pub(crate) journal: Arc<dyn Journal>,
     /// Where the ingress comes out. Kept here, so that a restarted session goes on at the same door.
     pub(crate) door: Receiver<Submit>,
-    pub(crate) options: SessionOptions,
+    pub(crate) opening: Opening,
 }
 
 impl fmt::Debug for Session {

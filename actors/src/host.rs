@@ -7,7 +7,7 @@ use crate::{
     handles::{INGRESS, Session, SessionInner},
     ledger::{Ledger, now_ms},
     registry::RegistryActor,
-    runtime::{SessionOptions, Shared},
+    runtime::{Profile, SessionOptions, Shared},
     session::{Drain, Parked, SessionActor, give_up, leave},
     watchdog::Pulse,
 };
@@ -15,10 +15,18 @@ use actix::prelude::*;
 use futures::FutureExt;
 use portcullis_identity::Intake;
 use portcullis_runtime::{
-    At, Claim, Draft, JournalError, Record, Seq, SessionCreated, SessionId, SessionInfo, SessionResumed,
+    At, Claim, Draft, JournalError, Parent, Record, Seq, SessionCreated, SessionId, SessionInfo,
+    SessionResumed,
     law::{Invalid, State},
 };
-use std::{cell::RefCell, collections::HashMap, panic::AssertUnwindSafe, rc::Rc, sync::Arc, time::Instant};
+use std::{
+    cell::RefCell,
+    collections::HashMap,
+    panic::AssertUnwindSafe,
+    rc::Rc,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 /// How many records are read at once when a session is opened.
 const PAGE: usize = 1024;
@@ -38,6 +46,9 @@ pub enum OpenError {
         /// Where and why.
         invalid: Invalid,
     },
+    /// Its own registrations clash with the runtime's.
+    #[error(transparent)]
+    Table(#[from] portcullis_runtime::plan::TableError),
     /// The runtime is shutting down.
     #[error("the runtime is shutting down")]
     Draining,
@@ -80,11 +91,26 @@ impl Actor for Host {
     type Context = Context<Self>;
 }
 
-/// Opens a session here.
-pub(crate) struct Open {
+/// What a session is opened with; kept, so that it can be restarted alike.
+#[derive(Clone)]
+pub(crate) struct Opening {
     pub(crate) id: SessionId,
     pub(crate) options: SessionOptions,
+    pub(crate) profile: Arc<Profile>,
+    pub(crate) child: Option<ChildOf>,
 }
+
+/// Where a subagent's session comes from.
+#[derive(Clone)]
+pub(crate) struct ChildOf {
+    pub(crate) info: Arc<SessionInfo>,
+    pub(crate) parent: Parent,
+    /// Its questions surface at the root.
+    pub(crate) asks: Arc<Control>,
+}
+
+/// Opens a session here.
+pub(crate) struct Open(pub(crate) Opening);
 
 impl Message for Open {
     type Result = Result<Session, OpenError>;
@@ -96,11 +122,37 @@ impl actix::Handler<Open> for Host {
     fn handle(&mut self, open: Open, _: &mut Context<Self>) -> Self::Result {
         let (kit, sessions) = (self.kit.clone(), self.sessions.clone());
         Box::pin(async move {
-            let (session, actor) = contained(open_session(kit, open.id, open.options, None)).await?;
+            let (session, actor) = contained(open_session(kit, open.0, None)).await?;
             let mut sessions = sessions.borrow_mut();
             sessions.retain(|_, addr| addr.connected());
             sessions.insert(session.id().clone(), actor);
             Ok(session)
+        })
+    }
+}
+
+/// Lets a session leave memory when it is quiet.
+pub(crate) struct Close {
+    pub(crate) id: SessionId,
+}
+
+impl Message for Close {
+    type Result = ();
+}
+
+/// How long a session that is closed may take to become quiet.
+const CLOSE: Duration = Duration::from_secs(5);
+
+impl actix::Handler<Close> for Host {
+    type Result = ResponseFuture<()>;
+
+    fn handle(&mut self, close: Close, _: &mut Context<Self>) -> Self::Result {
+        let session = self.sessions.borrow_mut().remove(&close.id);
+        Box::pin(async move {
+            if let Some(session) = session {
+                // One that is gone already has nothing to close.
+                let _ = session.send(Drain { until: Instant::now() + CLOSE }).await;
+            }
         })
     }
 }
@@ -124,9 +176,7 @@ impl actix::Handler<Restart> for Host {
         Box::pin(async move {
             tracing::error!(session = %id, "a session's actor panicked; it is restarted from its log");
             let again = if handle.control.count_restart() <= RESTARTS {
-                let opened =
-                    open_session(kit.clone(), id.clone(), handle.options.clone(), Some(handle.clone()));
-                contained(opened).await
+                contained(open_session(kit.clone(), handle.opening.clone(), Some(handle.clone()))).await
             } else {
                 let why =
                     format!("session `{id}` was restarted {RESTARTS} times in a row without ending a turn");
@@ -154,11 +204,11 @@ async fn contained<T>(work: impl Future<Output = Result<T, OpenError>>) -> Resul
 
 async fn open_session(
     kit: Kit,
-    id: SessionId,
-    options: SessionOptions,
+    opening: Opening,
     again: Option<Arc<SessionInner>>,
 ) -> Result<(Session, Addr<SessionActor>), OpenError> {
     let shared = kit.shared;
+    let Opening { id, options, profile, child } = opening.clone();
     let cwd = options.cwd.to_str().filter(|_| options.cwd.is_absolute());
     let cwd = cwd.ok_or_else(|| OpenError::Cwd(options.cwd.display().to_string()))?;
     let mut own = shared.journal.claim(&id, shared.incarnation, Claim::CreateOrOpen).await?;
@@ -170,21 +220,24 @@ async fn open_session(
         }
     };
     let mut drafts = Vec::new();
-    let info = match state.created() {
+    match state.created() {
         None => {
+            let parent = child.as_ref().map(|c| c.parent.clone());
             let channel = options.channel.clone();
-            let created =
-                SessionCreated { id: id.clone(), cwd: cwd.into(), channel, parent: None, seed: None };
+            let created = SessionCreated { id: id.clone(), cwd: cwd.into(), channel, parent, seed: None };
             drafts.push(Draft::new(At::session(), created));
-            SessionInfo::new(id.clone(), options.cwd.clone(), options.channel.clone())
         }
-        Some(created) => {
-            drafts.push(Draft::new(At::session(), SessionResumed {}));
-            SessionInfo::new(id.clone(), created.cwd.as_ref().into(), created.channel.clone())
+        Some(_) => drafts.push(Draft::new(At::session(), SessionResumed {})),
+    }
+    let info = match (&child, state.created()) {
+        (Some(child), _) => child.info.clone(),
+        (None, Some(created)) => {
+            Arc::new(SessionInfo::new(id.clone(), created.cwd.as_ref().into(), created.channel.clone()))
         }
+        (None, None) => Arc::new(SessionInfo::new(id.clone(), options.cwd.clone(), options.channel.clone())),
     };
-    if state.config() != Some(&shared.config.digest) {
-        drafts.push(Draft::new(At::session(), shared.config.clone()));
+    if state.config() != Some(&profile.config.digest) {
+        drafts.push(Draft::new(At::session(), profile.config.clone()));
     }
     let records = seal(&mut state, drafts, &id)?;
     let batch = portcullis_runtime::Batch { records, ..Default::default() };
@@ -198,13 +251,13 @@ async fn open_session(
         None => {
             let (ingress, door) = async_channel::bounded(INGRESS);
             Arc::new(SessionInner {
-                info: Arc::new(info),
+                info,
                 ingress,
                 intake: Intake::new(),
                 control: Arc::new(Control::new(own.commits.clone())),
                 journal: shared.journal.clone(),
                 door,
-                options,
+                opening,
             })
         }
     };
@@ -212,7 +265,12 @@ async fn open_session(
         info: handle.info.clone(),
         ledger: Ledger::new(state, own, shared.journal.clone()),
         control: handle.control.clone(),
-        approvals: handle.options.approvals,
+        approvals: options.approvals,
+        asks: child.map_or_else(|| handle.control.clone(), |child| child.asks),
+        profile,
+        host: kit.host.clone(),
+        room: kit.room.clone(),
+        agents: Rc::default(),
         shared,
         hooks: RefCell::default(),
         hops: Default::default(),

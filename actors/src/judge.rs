@@ -9,6 +9,7 @@ use crate::{
 use futures::future::{Either, select};
 use portcullis_runtime::{
     At, Body, Cancel, DecisionRecorded, Draft, Failure, JournalError, Planned, Reply, Seam, Subject,
+    plan::Part,
 };
 use std::{sync::Arc, time::Instant};
 
@@ -41,58 +42,72 @@ pub(crate) async fn judge<S: Seam>(
     cancel: &Cancel,
     mut after_body: bool,
 ) -> Result<(), Stop> {
-    if cx.shared.table.is_bare::<S>() {
+    if cx.profile.table.is_bare::<S>() {
         return Ok(());
     }
-    let plan = cx.shared.table.plan::<S>(&input);
+    let table = &cx.profile.table;
+    let parts: &[Part] = if S::NATIVE_FIRST { &[Part::Native, Part::Bridges] } else { &[Part::All] };
     let mut native_ended = false;
-    for (order, planned) in plan.into_iter().enumerate() {
-        let recorded = cx.ledger.read(|s| s.decision_of(S::POINT, &subject, &planned.id).cloned());
-        if let Some(recorded) = recorded {
-            if let Some(decision) = S::recall(&recorded.decision) {
-                S::advance(&mut input, &planned.id, &decision, planned.native);
-                native_ended |= planned.native && S::ends_chain(&decision);
+    let mut order = 0;
+    for part in parts {
+        for planned in table.plan_part::<S>(&input, *part) {
+            let place = order;
+            order += 1;
+            let recorded = cx.ledger.read(|s| s.decision_of(S::POINT, &subject, &planned.id).cloned());
+            if let Some(recorded) = recorded {
+                if let Some(decision) = S::recall(&recorded.decision) {
+                    S::advance(&mut input, &planned.id, &decision, planned.native);
+                    native_ended |= planned.native && S::ends_chain(&decision);
+                }
+                continue;
             }
-            continue;
-        }
-        if planned.native && native_ended {
-            continue;
-        }
-        if !planned.native && after_body {
-            cx.barrier().await?;
-            after_body = false;
-        }
-        let started = Instant::now();
-        let asked = select(run(cx, &planned, input.clone()), Box::pin(cancel.cancelled()));
-        let answered = match cx.pass.away(asked).await {
-            Either::Left((answered, _)) => answered,
-            Either::Right(_) => return Err(Stop::Cancelled),
-        };
-        let reply = answered.unwrap_or_else(|failure| {
-            tracing::warn!(point = %S::POINT, handler = %planned.id, %failure, "a handler failed");
-            Reply::new(S::failed(&failure)).failed(failure)
-        });
-        S::advance(&mut input, &planned.id, &reply.decision, planned.native);
-        native_ended |= planned.native && S::ends_chain(&reply.decision);
-        let mut drafts: Vec<Draft> =
-            reply.records.into_iter().map(|own| Draft::new(at.clone(), Body::Own(own))).collect();
-        drafts.push(Draft::new(
-            at.clone(),
-            DecisionRecorded {
+            if planned.native && native_ended {
+                continue;
+            }
+            if !planned.native && after_body {
+                cx.barrier().await?;
+                after_body = false;
+            }
+            let started = Instant::now();
+            let reply = ask(cx, &planned, input.clone(), cancel).await?;
+            S::advance(&mut input, &planned.id, &reply.decision, planned.native);
+            native_ended |= planned.native && S::ends_chain(&reply.decision);
+            let mut drafts: Vec<Draft> =
+                reply.records.into_iter().map(|own| Draft::new(at.clone(), Body::Own(own))).collect();
+            let decision = DecisionRecorded {
                 point: S::POINT,
                 subject: subject.clone(),
                 id: planned.id,
-                order: u32::try_from(order).unwrap_or(u32::MAX),
+                order: place,
                 decision: S::record(reply.decision),
                 context: reply.context.into_iter().filter(|text| !text.trim().is_empty()).collect(),
                 halt: reply.halt,
                 failure: reply.failure,
                 ms: u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
-            },
-        ));
-        let _enqueued = cx.ledger.commit(drafts)?;
+            };
+            drafts.push(Draft::new(at.clone(), decision));
+            let _enqueued = cx.ledger.commit(drafts)?;
+        }
     }
     Ok(())
+}
+
+/// Asks one handler; its failure is what the seam says a failure means.
+async fn ask<S: Seam>(
+    cx: &SessionCx,
+    planned: &Planned<S>,
+    input: S::Input,
+    cancel: &Cancel,
+) -> Result<Reply<S::Decision>, Stop> {
+    let asked = select(run(cx, planned, input), Box::pin(cancel.cancelled()));
+    let answered = match cx.pass.away(asked).await {
+        Either::Left((answered, _)) => answered,
+        Either::Right(_) => return Err(Stop::Cancelled),
+    };
+    Ok(answered.unwrap_or_else(|failure| {
+        tracing::warn!(point = %S::POINT, handler = %planned.id, %failure, "a handler failed");
+        Reply::new(S::failed(&failure)).failed(failure)
+    }))
 }
 
 type Answered<S> = Result<Reply<<S as Seam>::Decision>, Failure>;

@@ -24,6 +24,7 @@ mod pipeline;
 mod registry;
 mod runtime;
 mod session;
+mod subagent;
 mod turn;
 mod watchdog;
 

@@ -2,17 +2,16 @@
 
 use crate::{
     handles::{Session, SessionInner},
-    host::{DrainAll, Host, Open, OpenError},
+    host::{DrainAll, Host, Open, OpenError, Opening},
     pipeline::hex,
     session::Parked,
-    turn,
     watchdog::{STALL, Stall, Watchdog},
 };
 use actix::prelude::*;
 use dashmap::{DashMap, Entry};
 use portcullis_runtime::{
-    CallKey, Cancel, ConfigInForce, Frozen, HandlerRow, Journal, Limits, Mint, Model, Registered,
-    RequestHeader, SessionId, Settle, Table, TokenId, plan::TableError,
+    CallKey, Cancel, ConfigInForce, Frozen, HandlerRow, Journal, Limits, Mint, Model, Registered, Registrar,
+    RequestHeader, SessionId, Settle, Table, TokenId, ToolHeader, plan::TableError,
 };
 use std::{
     collections::hash_map::RandomState,
@@ -109,23 +108,40 @@ pub struct LiveCall {
 
 /// What all actors of a runtime share. Frozen but for the two directories.
 pub(crate) struct Shared {
-    pub(crate) table: Arc<Table>,
     pub(crate) model: Arc<dyn Model>,
     pub(crate) journal: Arc<dyn Journal>,
     pub(crate) mint: Mint,
     pub(crate) incarnation: u128,
-    pub(crate) config: ConfigInForce,
-    header: Arc<RequestHeader>,
+    /// What a session runs under that has nothing of its own.
+    profile: Arc<Profile>,
     pub(crate) live: DashMap<TokenId, LiveCall>,
     watchdog: Watchdog,
     sessions: DashMap<SessionId, Settle<Result<Session, OpenError>>>,
 }
 
-impl Shared {
-    pub(crate) fn header(&self) -> Arc<RequestHeader> {
-        self.header.clone()
-    }
+/// What a session runs under: frozen when it is opened.
+pub(crate) struct Profile {
+    pub(crate) table: Table,
+    pub(crate) header: Arc<RequestHeader>,
+    pub(crate) config: ConfigInForce,
+}
 
+impl Profile {
+    pub(crate) fn new(table: Table, model: Arc<str>, system: Arc<str>, limits: Limits) -> Profile {
+        let config = in_force(&table.introspect(), model.clone(), limits);
+        let tools = table
+            .tools()
+            .map(|spec| ToolHeader {
+                name: spec.name.clone(),
+                description: spec.description.clone(),
+                schema: spec.schema.clone(),
+            })
+            .collect();
+        Profile { header: Arc::new(RequestHeader { model, system, tools }), config, table }
+    }
+}
+
+impl Shared {
     /// The session left memory: its name may be opened again.
     pub(crate) fn forget(&self, handle: &Arc<SessionInner>) {
         self.sessions.remove_if(
@@ -181,16 +197,13 @@ impl Runtime {
         let cores = || thread::available_parallelism().map_or(1, |n| n.get());
         let arbiters = config.arbiters.unwrap_or_else(cores).max(1);
         let model = config.model.name();
-        let in_force = in_force(&rows, model.clone(), config.limits);
-        let header = Arc::new(turn::header(model, config.system, &config.table));
+        let profile = Arc::new(Profile::new(config.table, model, config.system, config.limits));
         let shared = Arc::new(Shared {
-            table: Arc::new(config.table),
             model: config.model,
             journal: config.journal,
             mint: Mint::new(random()),
             incarnation: random(),
-            config: in_force,
-            header,
+            profile,
             live: DashMap::new(),
             watchdog: Watchdog::new(arbiters),
             sessions: DashMap::new(),
@@ -216,6 +229,33 @@ impl Runtime {
 
     /// Opens a session: a live one is handed out, one in the journal is taken up where its log ends, else it is created.
     pub async fn session(&self, id: SessionId, options: SessionOptions) -> Result<Session, OpenError> {
+        self.open(id, options, self.inner.shared.profile.clone()).await
+    }
+
+    /// Opens a session with registrations of its own beside the runtime's: they cover it and its subagents, and no other
+    /// session. A session that is live already keeps what it was opened with.
+    pub async fn session_with(
+        &self,
+        id: SessionId,
+        options: SessionOptions,
+        owner: &str,
+        register: impl FnOnce(&mut Registrar<'_>),
+    ) -> Result<Session, OpenError> {
+        let runtime = &self.inner.shared.profile;
+        let mut table = runtime.table.clone();
+        table.register_for_session(owner, register);
+        table.check()?;
+        let header = &runtime.header;
+        let profile = Profile::new(table, header.model.clone(), header.system.clone(), runtime.config.limits);
+        self.open(id, options, Arc::new(profile)).await
+    }
+
+    async fn open(
+        &self,
+        id: SessionId,
+        options: SessionOptions,
+        profile: Arc<Profile>,
+    ) -> Result<Session, OpenError> {
         if self.inner.draining.is_settled() {
             return Err(OpenError::Draining);
         }
@@ -225,9 +265,10 @@ impl Runtime {
             Entry::Vacant(free) => (free.insert(Settle::new()).value().clone(), true),
         };
         if mine {
-            let opening = Opening { shared: shared.clone(), id: id.clone(), cell: cell.clone() };
+            let opening = UnderWay { shared: shared.clone(), id: id.clone(), cell: cell.clone() };
             let host = self.host_of(&id);
-            let opened = host.send(Open { id, options }).await.unwrap_or(Err(OpenError::Draining));
+            let opened = Opening { id, options, profile, child: None };
+            let opened = host.send(Open(opened)).await.unwrap_or(Err(OpenError::Draining));
             opening.settle(opened);
         }
         cell.wait().await
@@ -235,7 +276,12 @@ impl Runtime {
 
     /// Every registration, read from the very table that the dispatcher reads.
     pub fn introspect(&self) -> Vec<Registered> {
-        self.inner.shared.table.introspect()
+        self.inner.shared.profile.table.introspect()
+    }
+
+    /// What no gate can reach, with the reason.
+    pub fn uncovered(&self) -> Vec<(&'static str, &'static str)> {
+        self.inner.shared.profile.table.uncovered()
     }
 
     /// The calls that are being run now.
@@ -298,13 +344,13 @@ impl Drop for Inner {
 
 /// An opening under way: others who want the same session wait for it. If it is given up (its future dropped), they are
 /// told and the name is free.
-struct Opening {
+struct UnderWay {
     shared: Arc<Shared>,
     id: SessionId,
     cell: Settle<Result<Session, OpenError>>,
 }
 
-impl Opening {
+impl UnderWay {
     fn settle(&self, opened: Result<Session, OpenError>) {
         let failed = opened.is_err();
         // The only other settler is our own drop, which comes later.
@@ -319,7 +365,7 @@ impl Opening {
     }
 }
 
-impl Drop for Opening {
+impl Drop for UnderWay {
     fn drop(&mut self) {
         if self.cell.settle(Err(OpenError::Draining)).is_ok() {
             self.free();

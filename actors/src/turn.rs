@@ -13,10 +13,10 @@ use futures::{
     future::{Either, select},
 };
 use portcullis_runtime::{
-    AssistantBlock, AssistantMessage, At, Body, Boundary, CallKey, CallPath, Cancel, CauseName, Draft,
-    EndReason, Ending, Finish, HandlerId, HeaderChanged, ModelError, ModelEvent, ModelRequest,
-    ModelRequested, Point, PromptSubmit, RequestHeader, SessionStart, Source, Starting, StepStart, Subject,
-    Submitted, ToolHeader, TurnCancelled, TurnContinuation, TurnStop, Usage,
+    AssistantBlock, AssistantMessage, At, Body, Boundary, CallKey, CallPath, Cancel, CauseName,
+    ChildStarting, Draft, EndReason, Ending, Finish, HandlerId, HeaderChanged, ModelError, ModelEvent,
+    ModelRequest, ModelRequested, Point, PromptSubmit, SessionStart, Source, Starting, StepStart,
+    SubagentStart, Subject, Submitted, TurnCancelled, TurnContinuation, TurnStop, Usage,
     law::{Next, Passed},
 };
 use std::{pin::pin, rc::Rc, sync::Arc};
@@ -86,7 +86,9 @@ impl Driver {
             if let (Some(turn), true) = (turn, span.is_none()) {
                 span = tracing::info_span!(parent: &self.cx.span, "turn", turn);
             }
-            let step = match self.carry_out(next, &mut passed).instrument(span.clone()).await {
+            // Pinned here, so that the span wraps a pointer: this future is large, and each move of it is a copy.
+            let carried = pin!(self.carry_out(next, &mut passed)).instrument(span.clone()).await;
+            let step = match carried {
                 Ok(None) => continue,
                 other => other,
             };
@@ -154,7 +156,7 @@ impl Driver {
         let (turn, step, open) =
             self.cx.ledger.read(|s| (s.open_turn().unwrap_or_default(), s.step_number(), s.open_calls()));
         let safe =
-            |name: &str| self.cx.shared.table.find(name).is_some_and(|(spec, _)| spec.concurrency_safe);
+            |name: &str| self.cx.profile.table.find(name).is_some_and(|(spec, _)| spec.concurrency_safe);
         let group: Vec<CallPath> = open
             .into_iter()
             .skip_while(|(path, _)| *path != first)
@@ -221,6 +223,10 @@ impl Driver {
                 let input = Starting::new(scene, source, Some(cx.shared.model.name()));
                 judge::<SessionStart>(cx, at, subject, input, &self.cancel, false).await
             }
+            (Point::SubagentStart, Subject::Session(_)) => {
+                let input = ChildStarting::new(scene, Some(cx.shared.model.name()));
+                judge::<SubagentStart>(cx, at, subject, input, &self.cancel, false).await
+            }
             (Point::PromptSubmit, Subject::Prompt(seq)) => {
                 let seq = *seq;
                 let queued = cx.ledger.read(|s| s.queued(seq).map(|(c, s)| (c.clone(), s.clone())));
@@ -229,8 +235,9 @@ impl Driver {
                 judge::<PromptSubmit>(cx, at, subject, input, &self.cancel, false).await
             }
             (Point::Continuation, Subject::Step(_)) => {
-                let (forced, text) = cx.ledger.read(|s| (s.forced_in_a_row(), s.last_text()));
-                let input = Ending::new(scene, forced, text);
+                let (forced, in_turn, text) =
+                    cx.ledger.read(|s| (s.forced_in_a_row(), s.forced_in_turn(), s.last_text()));
+                let input = Ending::new(scene, forced, text).forced_in_turn(in_turn);
                 judge::<TurnContinuation>(cx, at, subject, input, &self.cancel, false).await
             }
             (Point::Stop, Subject::Step(_)) => {
@@ -244,7 +251,7 @@ impl Driver {
         let turn = self.cx.ledger.read(|s| s.open_turn().unwrap_or_default());
         let at = At::step(turn, step);
         let mut drafts = vec![Draft::new(at.clone(), StepStart {})];
-        let header = self.cx.shared.header();
+        let header = self.cx.profile.header.clone();
         if self.cx.ledger.read(|s| s.header() != Some(&header)) {
             drafts.push(Draft::new(at, HeaderChanged(header)));
         }
@@ -257,10 +264,9 @@ impl Driver {
         let at = At::step(turn, step);
         let _enqueued = self.cx.ledger.commit(vec![Draft::new(at.clone(), ModelRequested { attempt })])?;
         self.cx.barrier().await?;
-        let (header, messages) = self
-            .cx
-            .ledger
-            .read(|s| (s.header().cloned().unwrap_or_else(|| self.cx.shared.header()), s.transcript()));
+        let (header, messages) = self.cx.ledger.read(|s| {
+            (s.header().cloned().unwrap_or_else(|| self.cx.profile.header.clone()), s.transcript())
+        });
         let request = ModelRequest::new(header, messages, attempt, self.cancel.clone());
         let span = tracing::info_span!("step", step, attempt);
         match self.cx.pass.away(self.stream(request).instrument(span)).await {
@@ -388,17 +394,4 @@ impl Draftsman {
     fn finish(self, finish: Finish) -> AssistantMessage {
         AssistantMessage { blocks: self.blocks.into(), usage: self.usage, finish }
     }
-}
-
-/// The header that requests carry under this table and system text.
-pub(crate) fn header(model: Arc<str>, system: Arc<str>, table: &portcullis_runtime::Table) -> RequestHeader {
-    let tools = table
-        .tools()
-        .map(|spec| ToolHeader {
-            name: spec.name.clone(),
-            description: spec.description.clone(),
-            schema: spec.schema.clone(),
-        })
-        .collect();
-    RequestHeader { model, system, tools }
 }

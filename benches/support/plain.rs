@@ -1,5 +1,8 @@
-//! The floor: the same turn as straight-line code. No actor, no seam, no span, no containment, no cancel to listen for;
-//! the same records through the same law into the same journal, the same barriers, model and tool.
+//! The floors: the same turn without what makes it live. No actor, no seam, no span, no containment, no cancel to listen
+//! for; the same records through the same law into the same journal, the same barriers, model and tool.
+//!
+//! Once as straight-line code that knows what a turn is, and once as any driver of the law must do it, which asks the
+//! state what is owed.
 
 use futures::StreamExt;
 use portcullis::{
@@ -7,7 +10,8 @@ use portcullis::{
     EndReason, Execution, Finish, Frozen, HeaderChanged, Journal, Mint, Model, ModelEvent, ModelRequest,
     ModelRequested, Outcome, Ownership, PromptQueued, QueueKind, RequestHeader, Scene, Seq, SessionCreated,
     SessionId, SessionInfo, Source, StepEnd, StepStart, Tool, ToolCall, ToolCx, ToolDispatched, ToolHeader,
-    ToolResult, ToolReturned, ToolSpec, TurnEnd, TurnStart, UserMessage, law::State,
+    ToolResult, ToolReturned, ToolSpec, TurnEnd, TurnStart, UserMessage,
+    law::{CallOwes, Next, State},
 };
 use std::{
     sync::Arc,
@@ -64,7 +68,7 @@ impl Plain {
         plain
     }
 
-    fn commit<const N: usize>(&mut self, drafts: [Draft; N]) {
+    fn commit(&mut self, drafts: impl IntoIterator<Item = Draft>) {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_millis());
         let mut batch = Batch::default();
         for draft in drafts {
@@ -85,18 +89,11 @@ impl Plain {
 
     /// One turn: a prompt, steps until the model makes no calls, the end.
     pub async fn turn(&mut self, prompt: &str) {
-        self.turn_acknowledged(prompt, || {}).await;
-    }
-
-    /// The same; tells when the prompt is durable.
-    pub async fn turn_acknowledged(&mut self, prompt: &str, acknowledge: impl FnOnce()) {
         let from = self.state.head();
         let queued =
             PromptQueued { kind: QueueKind::Prompt, content: prompt.into(), source: Source::User };
         self.put(&At::session(), queued.clone());
         self.durable().await;
-        acknowledge();
-
         self.turns += 1;
         let turn = self.turns;
         let in_turn = At::turn(turn);
@@ -167,16 +164,7 @@ impl Plain {
         let path = CallPath::top(position);
         let at = At::call(turn, step, path.clone());
         let token = self.mint.root();
-        let arguments = Frozen::arguments(&**raw).expect("one JSON object");
-        self.spec.accepts(&arguments).expect("of the schema");
-        let call = ToolCall {
-            name: name.clone(),
-            id: id.clone(),
-            arguments: Arguments::Sealed { text: arguments.clone() },
-            idempotent: self.spec.idempotent,
-            concurrency_safe: self.spec.concurrency_safe,
-        };
-        self.put(&at, call);
+        let arguments = self.seal(&at, id, name, raw);
         let execution = Execution::new(
             token.id(),
             None,
@@ -187,15 +175,114 @@ impl Plain {
             arguments.clone(),
             arguments,
         );
-        self.put(&at, ToolDispatched { attempt: 1 });
+        let outcome = self.body(&at, 1, execution, cancel).await;
+        let (content, error) = outcome.for_model();
+        self.put(&at, ToolResult { outcome: outcome.ended.clone(), content, error });
+        let ended = self.mint.end(&token).expect("ended once");
+        assert_eq!(ended.open_children, 0);
+    }
+
+    fn seal(&mut self, at: &At, id: &Arc<str>, name: &Arc<str>, raw: &str) -> Frozen {
+        let arguments = Frozen::arguments(raw).expect("one JSON object");
+        self.spec.accepts(&arguments).expect("of the schema");
+        let call = ToolCall {
+            name: name.clone(),
+            id: id.clone(),
+            arguments: Arguments::Sealed { text: arguments.clone() },
+            idempotent: self.spec.idempotent,
+            concurrency_safe: self.spec.concurrency_safe,
+        };
+        self.put(at, call);
+        arguments
+    }
+
+    async fn body(&mut self, at: &At, attempt: u32, execution: Execution, cancel: &Cancel) -> Arc<Outcome> {
+        self.put(at, ToolDispatched { attempt });
         self.durable().await;
         let started = Instant::now();
-        let outcome = Outcome::from(self.tool.call(execution, ToolCx::new(cancel.child(), 1)).await);
+        let outcome = self.tool.call(execution, ToolCx::new(cancel.child(), attempt)).await;
+        let outcome = Arc::new(Outcome::from(outcome));
         let ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
-        let (content, error) = outcome.for_model();
-        let ended = outcome.ended.clone();
-        self.put(&at, ToolReturned { attempt: 1, outcome: Arc::new(outcome), ms });
-        self.put(&at, ToolResult { outcome: ended, content, error });
+        self.put(at, ToolReturned { attempt, outcome: outcome.clone(), ms });
+        outcome
+    }
+
+    /// One turn as the law asks for it; tells when the prompt is durable.
+    pub async fn lawful_turn(&mut self, prompt: &str, acknowledge: impl FnOnce()) {
+        let content = prompt.into();
+        self.put(&At::session(), PromptQueued { kind: QueueKind::Prompt, content, source: Source::User });
+        self.durable().await;
+        acknowledge();
+        let cancel = Cancel::new();
+        let mut passed = None;
+        loop {
+            let turn = self.state.open_turn().unwrap_or_default();
+            let at = At::step(turn, self.state.step_number());
+            match self.state.next(passed.take().as_ref()) {
+                Next::Commit(drafts) => self.commit(drafts),
+                Next::Judge { point, subject } => {
+                    let closing = self.state.close(point, &subject);
+                    if closing.is_empty() {
+                        passed = Some((point, subject));
+                    } else {
+                        self.commit(closing);
+                    }
+                }
+                Next::OpenStep { step } => {
+                    let at = At::step(turn, step);
+                    let mut drafts = vec![Draft::new(at.clone(), StepStart {})];
+                    if self.state.header() != Some(&self.header) {
+                        drafts.push(Draft::new(at, HeaderChanged(self.header.clone())));
+                    }
+                    self.commit(drafts);
+                }
+                Next::Model { attempt } => {
+                    self.put(&at, ModelRequested { attempt });
+                    self.durable().await;
+                    let message = self.message(&cancel).await;
+                    self.put(&at, message);
+                }
+                Next::Call { path, .. } => self.lawful_call(path, &cancel).await,
+                Next::Idle => break,
+                other => panic!("a plain turn owes {other:?}"),
+            }
+        }
+        self.durable().await;
+    }
+
+    async fn lawful_call(&mut self, path: CallPath, cancel: &Cancel) {
+        let (turn, step) = (self.state.open_turn().unwrap_or_default(), self.state.step_number());
+        let at = At::call(turn, step, path.clone());
+        let token = self.mint.root();
+        let mut passed = None;
+        loop {
+            let owes = self.state.call(&path, passed);
+            let facts = || self.state.call_facts(&path).expect("a known call");
+            match owes {
+                CallOwes::Seal => {
+                    let facts = facts();
+                    self.seal(&at, &facts.id, &facts.name, &facts.raw);
+                }
+                CallOwes::Judge(point) => passed = Some(point),
+                CallOwes::Dispatch { attempt } => {
+                    let facts = facts();
+                    let execution = Execution::new(
+                        token.id(),
+                        None,
+                        Scene::new(self.info.clone(), turn, step, self.state.current_prompt()),
+                        CallKey { turn, step, call: path.clone() },
+                        facts.id,
+                        self.spec.clone(),
+                        facts.requested.expect("sealed"),
+                        facts.arguments.expect("sealed"),
+                    );
+                    self.body(&at, attempt, execution, cancel).await;
+                }
+                CallOwes::Commit(drafts) => self.commit(drafts),
+                CallOwes::Done => break,
+                other => panic!("a plain call owes {other:?}"),
+            }
+        }
         let ended = self.mint.end(&token).expect("ended once");
         assert_eq!(ended.open_children, 0);
     }

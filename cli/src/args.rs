@@ -34,7 +34,9 @@ pub(crate) enum Mode {
 /// When a hook asks for approval, the question is put on the terminal. Without a terminal such calls are denied, unless --yes
 /// allows them. Ctrl-C cancels the turn and closes its log; a second Ctrl-C leaves the turn open, to be continued.
 #[derive(Debug, ClapArgs)]
-#[command(after_help = "Exit codes: 0 every turn completed, 1 a turn ended in any other way, 2 it did not start.")]
+#[command(
+    after_help = "Exit codes: 0 every turn completed, 1 a turn ended in any other way, 2 it did not start."
+)]
 pub(crate) struct RunArgs {
     /// The project
     pub(crate) dir: PathBuf,

@@ -5,11 +5,11 @@
 
 use crate::{
     paint::{Paint, Tint, clean, head, wrap},
-    words::{names, who},
+    words::{Names, names},
 };
-use portcullis::{Answer, Ask, Reason, RequestId};
+use portcullis::{Answer, Ask, OwnRecord, Reason, RequestId};
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::VecDeque,
     io::{self, BufRead, IsTerminal},
     thread,
 };
@@ -44,6 +44,7 @@ impl Channel {
 #[derive(Debug)]
 pub(crate) struct Desk {
     paint: Paint,
+    names: Names,
     waiting: VecDeque<Ask>,
     shown: bool,
     /// Lines typed, from the first question on. `None` inside stands for the end of the input.
@@ -52,7 +53,18 @@ pub(crate) struct Desk {
 
 impl Desk {
     pub(crate) fn new() -> Desk {
-        Desk { paint: Paint::stderr(), waiting: VecDeque::new(), shown: false, lines: None }
+        Desk {
+            paint: Paint::stderr(),
+            names: Names::default(),
+            waiting: VecDeque::new(),
+            shown: false,
+            lines: None,
+        }
+    }
+
+    /// Learns from a record who is behind a handler.
+    pub(crate) fn learn(&mut self, own: &OwnRecord) {
+        self.names.learn(own);
     }
 
     /// Takes a question in; twice does no harm.
@@ -105,7 +117,7 @@ impl Desk {
         for reason in &ask.reasons {
             text.extend(wrap(&clean(reason.as_str()), room));
         }
-        let by: Vec<String> = ask.by.iter().map(|by| who(&HashMap::new(), by)).collect();
+        let by: Vec<String> = ask.by.iter().map(|by| self.names.who(by)).collect();
         if !by.is_empty() {
             text.push(self.paint.tint(Tint::Quiet, &format!("asked by {}", by.join(", "))));
         }
@@ -150,7 +162,8 @@ fn read(typed: Option<&str>) -> Option<Answer> {
         return Some(Answer::Refuse(Some("the terminal was closed without an answer".into())));
     };
     let typed = typed.trim();
-    let (word, rest) = typed.split_once(|c: char| c.is_whitespace() || c == ',' || c == ':').unwrap_or((typed, ""));
+    let (word, rest) =
+        typed.split_once(|c: char| c.is_whitespace() || c == ',' || c == ':').unwrap_or((typed, ""));
     let rest = rest.trim();
     match word.to_lowercase().as_str() {
         // Conditions cannot be attached to a yes, so this is none.

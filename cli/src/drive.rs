@@ -30,7 +30,7 @@ pub(crate) enum Fate {
     Completed,
     /// This one, the first that did not complete, ended otherwise.
     Ended(u64, EndReason),
-    /// The user left before it was over.
+    /// It was left before it was over; why is not in the log.
     Left(String),
 }
 
@@ -43,7 +43,11 @@ pub(crate) enum Sink {
 impl Sink {
     /// `person` is how the one who answers questions is named.
     pub(crate) fn new(json: bool, session: &str, person: &'static str) -> Sink {
-        if json { Sink::Json } else { Sink::Timeline(Box::new(Timeline::new(Paint::stdout(), session, person))) }
+        if json {
+            Sink::Json
+        } else {
+            Sink::Timeline(Box::new(Timeline::new(Paint::stdout(), session, person)))
+        }
     }
 
     pub(crate) fn record(&mut self, record: &Record) -> io::Result<()> {
@@ -64,7 +68,10 @@ pub(crate) struct Signals {
 
 impl Signals {
     pub(crate) fn listen() -> io::Result<Signals> {
-        Ok(Signals { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
+        Ok(Signals {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+        })
     }
 
     async fn next(&mut self) -> Cause {
@@ -97,6 +104,7 @@ impl Drive {
             turn: None,
             bad: None,
             cancelled: None,
+            lost: None,
             mute: false,
             of: self,
         };
@@ -116,6 +124,8 @@ struct Driver {
     /// The first end that was not `completed`.
     bad: Option<(u64, EndReason)>,
     cancelled: Option<Cause>,
+    /// Why the session takes nothing more.
+    lost: Option<String>,
     /// Nobody reads stdout any more.
     mute: bool,
 }
@@ -144,7 +154,7 @@ impl Driver {
             match happened {
                 Happened::Event(Some(Event::Record(record))) => self.record(&record),
                 Happened::Event(Some(Event::Ask(ask))) => self.asked(ask).await,
-                Happened::Event(Some(Event::Ended) | None) => return self.lost().await,
+                Happened::Event(Some(Event::Ended) | None) => return self.gone().await,
                 Happened::Event(Some(_)) => {}
                 Happened::Answered(ask, answer) => self.answer(&ask, answer).await,
                 Happened::Signal(cause) => {
@@ -172,8 +182,7 @@ impl Driver {
                 true
             }
             Err(error) => {
-                let end = EndReason::Error { code: "not_taken".into(), message: error.to_string().into() };
-                self.bad.get_or_insert((self.of.law.open_turn().unwrap_or_default(), end));
+                self.lost = Some(error.to_string());
                 false
             }
         }
@@ -189,6 +198,7 @@ impl Driver {
             eprintln!("portcullis: a record does not follow from those before it: {invalid}");
         }
         match &record.body {
+            Body::Own(own) => self.desk.learn(own),
             Body::InputResolved(resolved) => self.desk.settled(&resolved.request),
             Body::TurnEnd(end) => {
                 if !end.reason.is_success() && self.bad.is_none() {
@@ -228,7 +238,7 @@ impl Driver {
     /// The first one cancels the turn, the second one leaves.
     fn signal(&mut self, cause: Cause) -> Option<Fate> {
         if self.cancelled.is_some() {
-            return Some(Fate::Left("left at once; the turn is open in the log".into()));
+            return Some(Fate::Left("was left at once; the turn is open in the log".into()));
         }
         self.cancelled = Some(cause);
         let session = self.of.session.clone();
@@ -241,25 +251,22 @@ impl Driver {
         None
     }
 
-    /// The session left memory with its turn open.
-    async fn lost(&mut self) -> Fate {
-        if let Some(turn) = self.turn.take() {
-            let (number, end, _) = turn.done().await;
-            if !end.is_success() {
-                self.bad.get_or_insert((number, end));
-            }
-        }
-        match self.bad.take() {
-            Some((turn, end)) => Fate::Ended(turn, end),
-            None => Fate::Left("the session ended before its turn did".into()),
+    /// The session left memory with its turn open: why is not in the log, but the turn's handle knows.
+    async fn gone(&mut self) -> Fate {
+        match self.turn.take() {
+            Some(turn) => Fate::Left(format!("could not go on: {}", turn.await)),
+            None => Fate::Left("could not go on; PORTCULLIS_LOG=warn tells why".into()),
         }
     }
 
     fn fate(&mut self) -> Fate {
+        if let Some(why) = self.lost.take() {
+            return Fate::Left(format!("could not go on: {why}"));
+        }
         match (self.bad.take(), self.cancelled) {
             (Some((turn, end)), _) => Fate::Ended(turn, end),
             (None, Some(_)) if self.of.prompts.left() > 0 => {
-                Fate::Left(format!("cancelled with {} prompts not sent", self.of.prompts.left()))
+                Fate::Left(format!("was cancelled with {} prompts not sent", self.of.prompts.left()))
             }
             (None, _) => Fate::Completed,
         }

@@ -101,7 +101,8 @@ fn print(rows: &[Row], json: bool) -> io::Result<()> {
     }
     let paint = Paint::stdout();
     let wide = rows.iter().map(|row| row.session.len()).max().unwrap_or(0).max("session".len());
-    let head = format!("{:wide$}  {:>5}  {:>7}  {:>9}  last turn", "session", "turns", "records", "questions");
+    let head =
+        format!("{:wide$}  {:>5}  {:>7}  {:>9}  last turn", "session", "turns", "records", "questions");
     writeln!(out, "{}", paint.tint(Tint::Quiet, &head))?;
     for row in rows {
         let (end, tint) = match row.last_end {

@@ -7,6 +7,7 @@ mod args;
 mod ask;
 mod drive;
 mod log;
+mod page;
 mod paint;
 mod problem;
 mod run;

@@ -7,15 +7,14 @@ use crate::{
     problem::Problem,
     script::Prompts,
     store::{Project, each_record},
+    words::typed,
 };
 use portcullis::{
-    Journal, Runtime, ScriptedModel, SessionId, SessionOptions,
-    hooks::ClaudeHooks,
-    law::State,
-    sqlite::SqliteJournal,
-    tools::Workspace,
+    Journal, Runtime, ScriptedModel, SessionId, SessionOptions, hooks::ClaudeHooks, law::State,
+    sqlite::SqliteJournal, tools::Workspace,
 };
 use std::{
+    ffi::OsStr,
     io::{self, Write},
     path::PathBuf,
     process::ExitCode,
@@ -40,10 +39,11 @@ pub(crate) async fn run(args: RunArgs) -> Result<ExitCode, Problem> {
     }
     let journal = project.open()?;
     let (name, law) = session(&args, &journal, &mut prompts).await?;
-    let again = format!("portcullis run {} --session {name}", project.given.display());
     if prompts.left() == 0 && matches!(law.next(None), portcullis::law::Next::Idle) {
         let what = format!("session {name} was sent every prompt of {} before", script.display());
-        return Err(Problem::new(what).next("leave --session out to start a new one, or give another --model"));
+        return Err(
+            Problem::new(what).next("leave --session out to start a new one, or give another --model")
+        );
     }
     let channel = Channel::find(args.yes);
     let runtime = Runtime::builder(model)
@@ -63,9 +63,13 @@ pub(crate) async fn run(args: RunArgs) -> Result<ExitCode, Problem> {
     let fate = Drive { session, channel, prompts, law, sink, signals }.run().await;
     let grace = if matches!(fate, Fate::Left(_)) { Duration::ZERO } else { GRACE };
     runtime.shutdown(grace).await;
+    let (dir, name_word) = (project.given.as_os_str(), OsStr::new(name.as_str()));
     let hint = match &fate {
-        Fate::Left(_) => format!("`{again}` goes on"),
-        _ => format!("`portcullis log {} {name}` shows it again", project.given.display()),
+        Fate::Left(_) => {
+            let again = [OsStr::new("run"), dir, OsStr::new("--session"), name_word];
+            format!("`{}` goes on", typed(&again))
+        }
+        _ => format!("`{}` shows it again", typed(&[OsStr::new("log"), dir, name_word])),
     };
     Ok(tell(args.json, &name, &fate, &hint))
 }
@@ -87,7 +91,8 @@ async fn session(
 ) -> Result<(SessionId, State), Problem> {
     let known = journal.sessions().await?;
     let Some(name) = &args.session else {
-        let taken = known.iter().filter_map(|head| head.session.as_str().strip_prefix("run-")?.parse::<u64>().ok());
+        let taken =
+            known.iter().filter_map(|head| head.session.as_str().strip_prefix("run-")?.parse::<u64>().ok());
         let number = taken.max().unwrap_or(0).saturating_add(1);
         return Ok((SessionId::new(format!("run-{number}"))?, State::new()));
     };
@@ -117,15 +122,11 @@ fn tell(json: bool, name: &SessionId, fate: &Fate, hint: &str) -> ExitCode {
         Fate::Ended(turn, end) => (format!("{name} ended {} in turn {turn}", end.name()), ExitCode::FAILURE),
         Fate::Left(why) => (format!("{name} {why}"), ExitCode::FAILURE),
     };
-    if json {
-        // An end that the log does not hold, because it could not be written any more or was not waited for.
-        match fate {
-            Fate::Left(_) => eprintln!("portcullis: {line}; {hint}"),
-            Fate::Ended(..) | Fate::Completed => {}
-        }
-    } else {
+    if !json {
         // Whoever closed stdout has the exit code.
         let _ = writeln!(io::stdout(), "{line}; {hint}");
+    } else if let Fate::Left(_) = fate {
+        eprintln!("portcullis: {line}; {hint}");
     }
     code
 }

@@ -1,11 +1,12 @@
 //! Where a project keeps its sessions: `DIR/.portcullis/journal.db`.
 
-use crate::problem::Problem;
+use crate::{problem::Problem, words::typed};
 use portcullis::{
     Journal, JournalError, Record, Seq, SessionId,
     sqlite::{OpenError, SqliteJournal},
 };
 use std::{
+    ffi::OsStr,
     fs, io,
     path::{Path, PathBuf},
     sync::Arc,
@@ -51,8 +52,8 @@ impl Project {
         })?;
         SqliteJournal::open(self.journal()).map_err(|error| match error {
             OpenError::AlreadyOwned { .. } => Problem::new(error).next(format!(
-                "one run at a time can write a project's log; `portcullis log {}` reads it meanwhile",
-                self.given.display()
+                "one run at a time can write a project's log; `{}` reads it meanwhile",
+                typed(&[OsStr::new("log"), self.given.as_os_str()])
             )),
             other => Problem::new(other),
         })
@@ -70,7 +71,7 @@ impl Project {
         SqliteJournal::read_only(self.journal()).map_err(|error| match error {
             OpenError::Missing { .. } => {
                 Problem::new(format!("`{}` has no sessions yet", self.given.display()))
-                    .next(format!("`portcullis run {}` starts one", self.given.display()))
+                    .next(format!("`{}` starts one", typed(&[OsStr::new("run"), self.given.as_os_str()])))
             }
             other => Problem::new(other),
         })

@@ -3,38 +3,30 @@
 //! A call's heading comes with the first record about it, which may be a decision from before its identity was sealed; so
 //! what the model said is remembered until then. Texts are cleaned and shortened here and nowhere else.
 
-use crate::paint::{Paint, Tint, clean, head, wrap};
-use crate::words::{arguments, how_long, names, who};
+use crate::{
+    page::{BESIDE, Page, SAID},
+    paint::{Paint, Tint},
+    words::{Names, arguments, how_long, names},
+};
 use portcullis::{
-    Arguments, AssistantBlock, AssistantMessage, At, Body, CallPath, Content, Continue, Decision, DecisionRecorded,
-    Ended, EndReason, Finish, Gate, GuardVerdict, HandlerId, InputResolved, OwnRecord, Record, Resolution, Review, Seq,
-    Source, Submit, ToolCall, ToolResult, ToolReturned, ToolRewrite, TurnEnd,
+    Arguments, AssistantBlock, AssistantMessage, At, Body, CallPath, Content, Continue, Decision,
+    DecisionRecorded, EndReason, Ended, Finish, Gate, GuardVerdict, HandlerId, InputResolved, OwnRecord,
+    Record, Resolution, Review, Seq, Source, Submit, ToolCall, ToolResult, ToolReturned, ToolRewrite,
+    TurnEnd, View,
 };
 use std::{collections::HashMap, sync::Arc};
-
-/// Where the text begins, beside the labels.
-const GUTTER: usize = 12;
-/// Lines shown of what people and models say.
-const SAID: usize = 24;
-/// Lines shown of a result, of added context and of arguments.
-const BESIDE: usize = 8;
 
 /// Renders a session's records, in order.
 #[derive(Debug)]
 pub(crate) struct Timeline {
-    paint: Paint,
+    page: Page,
     session: String,
-    out: String,
-    /// Handlers by the command they run, as far as the log said so.
-    commands: HashMap<HandlerId, String>,
+    names: Names,
     queued: HashMap<Seq, Content>,
     /// The calls of the open step: name and arguments.
     calls: Vec<(String, String)>,
     /// The call that the last heading was about.
     shown: Option<CallPath>,
-    /// Handlers that had nothing against it, held back to be named on one line.
-    passed: Vec<String>,
-    passed_as: &'static str,
     /// How long the proposals of the open call took.
     proposed: HashMap<HandlerId, u64>,
     /// What stands in the way of the open call was told.
@@ -64,15 +56,12 @@ struct Count {
 impl Timeline {
     pub(crate) fn new(paint: Paint, session: &str, person: &'static str) -> Timeline {
         Timeline {
-            paint,
+            page: Page::new(paint),
             session: session.to_owned(),
-            out: String::new(),
-            commands: HashMap::new(),
+            names: Names::default(),
             queued: HashMap::new(),
             calls: Vec::new(),
             shown: None,
-            passed: Vec::new(),
-            passed_as: "",
             proposed: HashMap::new(),
             told: false,
             body: None,
@@ -94,27 +83,29 @@ impl Timeline {
             Body::ConfigInForce(config) => {
                 let handlers = names(config.handlers.len(), "handler");
                 let text = format!("{} · model {} · {handlers}", self.session, config.model);
-                self.block("session", Tint::Quiet, &text, Tint::Quiet, SAID);
+                self.page.block("session", Tint::Quiet, &text, Tint::Quiet, SAID);
             }
             Body::SessionResumed(_) => {
                 let text = format!("{} goes on where its log ended", self.session);
-                self.block("session", Tint::Quiet, &text, Tint::Quiet, SAID);
+                self.page.block("session", Tint::Quiet, &text, Tint::Quiet, SAID);
             }
-            Body::SessionClosed(closed) => self.block("closed", Tint::Quiet, &closed.reason, Tint::Quiet, SAID),
+            Body::SessionClosed(closed) => {
+                self.page.block("closed", Tint::Quiet, &closed.reason, Tint::Quiet, SAID)
+            }
             Body::PromptQueued(queued) => {
                 self.queued.insert(record.seq, queued.content.clone());
                 if queued.kind.opens_turn() {
-                    self.space();
+                    self.page.space();
                     self.said("you", Tint::Bold, &queued.content);
                 }
             }
-            Body::TurnStart(_) => self.turn = Count { began: (record.seq.0, record.time), ..Count::default() },
-            Body::UserMessage(message) => {
-                if self.queued.get(&message.from).is_some_and(|sent| *sent != message.content) {
-                    self.said(" ~ changed", Tint::Notice, &message.content);
-                }
+            Body::TurnStart(_) => {
+                self.turn = Count { began: (record.seq.0, record.time), ..Count::default() }
             }
-            Body::PromptBlocked(_) => self.flush(),
+            Body::UserMessage(message) if self.queued.get(&message.from) != Some(&message.content) => {
+                self.said(" ~ changed", Tint::Notice, &message.content);
+            }
+            Body::PromptBlocked(_) => self.page.flush(),
             Body::ContextMessage(context) => {
                 let text = context.content.to_text();
                 let earned = self.earned.iter().position(|(earned, _)| **earned == *text);
@@ -122,41 +113,39 @@ impl Timeline {
                     Some(at) => self.earned.remove(at).1,
                     None => source(&context.source),
                 };
-                self.block(" + context", Tint::Name, &format!("{from}: {text}"), Tint::Plain, BESIDE);
+                self.page.block(" + context", Tint::Name, &format!("{from}: {text}"), Tint::Plain, BESIDE);
             }
             Body::SteeringMessage(steering) => {
                 let text = steering.content.to_text();
                 if !self.goes_on.contains(text.trim()) || text.trim().is_empty() {
                     let text = format!("{}: {text}", source(&steering.source));
-                    self.block(" + steering", Tint::Name, &text, Tint::Quiet, BESIDE);
+                    self.page.block(" + steering", Tint::Name, &text, Tint::Quiet, BESIDE);
                 }
                 self.goes_on.clear();
             }
             Body::StepStart(_) => {
                 self.turn.steps += 1;
-                self.space();
+                self.page.space();
             }
             Body::ModelRequested(requested) if requested.attempt > 1 => {
                 let text = format!("is asked again, attempt {}", requested.attempt);
-                self.block("model", Tint::Notice, &text, Tint::Plain, SAID);
+                self.page.block("model", Tint::Notice, &text, Tint::Plain, SAID);
             }
             Body::AssistantMessage(message) => self.assistant(message),
             Body::ToolCall(call) => self.call(&record.at, call),
             Body::ToolRewrite(rewrite) => self.rewritten(rewrite),
             Body::DecisionRecorded(decision) => self.decision(decision),
-            Body::InputRequested(asked) => {
-                // Each ask was told with its decision; a tool's own question has none.
-                if asked.by.is_empty() {
-                    let reasons: Vec<&str> = asked.reasons.iter().map(|reason| reason.as_str()).collect();
-                    self.block(" ? asks", Tint::Notice, &reasons.join("; "), Tint::Plain, BESIDE);
-                }
+            // Each ask was told with its decision; a tool's own question has none.
+            Body::InputRequested(asked) if asked.by.is_empty() => {
+                let reasons: Vec<&str> = asked.reasons.iter().map(|reason| reason.as_str()).collect();
+                self.page.block(" ? asks", Tint::Notice, &reasons.join("; "), Tint::Plain, BESIDE);
             }
             Body::InputResolved(resolved) => self.resolved(resolved),
             Body::ToolDispatched(dispatched) => {
-                self.flush();
+                self.page.flush();
                 if dispatched.attempt > 1 {
                     let text = format!("attempt {}", dispatched.attempt);
-                    self.block(" · again", Tint::Notice, &text, Tint::Plain, BESIDE);
+                    self.page.block(" · again", Tint::Notice, &text, Tint::Plain, BESIDE);
                 }
             }
             Body::ToolReturned(returned) => self.returned(returned),
@@ -166,13 +155,13 @@ impl Timeline {
                     Source::User => "by you".to_owned(),
                     other => format!("by {}: {}", source(other), cancelled.cause.0.as_str()),
                 };
-                self.block("cancelled", Tint::Notice, &text, Tint::Plain, BESIDE);
+                self.page.block("cancelled", Tint::Notice, &text, Tint::Plain, BESIDE);
             }
             Body::TurnEnd(end) => self.end(record, end),
             Body::Own(own) => self.own(own),
             _ => {}
         }
-        std::mem::take(&mut self.out)
+        self.page.take()
     }
 
     /// The call's name and arguments, once, before anything about it.
@@ -180,7 +169,7 @@ impl Timeline {
         if self.shown.as_ref() == Some(call) {
             return;
         }
-        self.flush();
+        self.page.flush();
         self.shown = Some(call.clone());
         (self.told, self.body) = (false, None);
         self.proposed.clear();
@@ -189,7 +178,7 @@ impl Timeline {
             _ => None,
         };
         if let Some((name, text)) = known.cloned() {
-            self.block(&name, Tint::Name, &text, Tint::Plain, BESIDE);
+            self.page.block(&name, Tint::Name, &text, Tint::Plain, BESIDE);
         }
     }
 
@@ -197,8 +186,10 @@ impl Timeline {
         let mut label = "model";
         for block in message.blocks.iter() {
             match block {
-                AssistantBlock::Text { text } => self.block(label, Tint::Bold, text, Tint::Plain, SAID),
-                AssistantBlock::Reasoning { text } => self.block(label, Tint::Bold, text, Tint::Quiet, BESIDE),
+                AssistantBlock::Text { text } => self.page.block(label, Tint::Bold, text, Tint::Plain, SAID),
+                AssistantBlock::Reasoning { text } => {
+                    self.page.block(label, Tint::Bold, text, Tint::Quiet, BESIDE)
+                }
                 _ => continue,
             }
             label = "";
@@ -208,7 +199,7 @@ impl Timeline {
         self.turn.calls += self.calls.len() as u64;
         if message.finish == Finish::MaxTokens {
             let text = "it ran into its output limit; calls of this message do not run";
-            self.block(" ! cut", Tint::Notice, text, Tint::Plain, BESIDE);
+            self.page.block(" ! cut", Tint::Notice, text, Tint::Plain, BESIDE);
         }
     }
 
@@ -219,48 +210,58 @@ impl Timeline {
                 Arguments::Sealed { text } => arguments(text.text()),
                 Arguments::Refused { raw, .. } => arguments(raw),
             };
-            self.block(&call.name, Tint::Name, &format!("(within the call above) {text}"), Tint::Plain, BESIDE);
+            self.page.block(
+                &call.name,
+                Tint::Name,
+                &format!("(within the call above) {text}"),
+                Tint::Plain,
+                BESIDE,
+            );
             self.turn.calls += 1;
         }
     }
 
     fn rewritten(&mut self, rewrite: &ToolRewrite) {
         self.turn.changed += 1;
-        let by = who(&self.commands, &rewrite.by);
+        let by = self.names.who(&rewrite.by);
         let ms = self.proposed.get(&rewrite.by).map(|ms| format!(" ({})", how_long(*ms))).unwrap_or_default();
         let text = format!("{by}{ms}: {}", arguments(rewrite.effective.text()));
-        self.block(" ~ changed", Tint::Notice, &text, Tint::Plain, BESIDE);
+        self.page.block(" ~ changed", Tint::Notice, &text, Tint::Plain, BESIDE);
     }
 
     fn decision(&mut self, decision: &DecisionRecorded) {
-        let by = format!("{} ({})", who(&self.commands, &decision.id), how_long(decision.ms));
+        let by = format!("{} ({})", self.names.who(&decision.id), how_long(decision.ms));
         if let Some(failure) = &decision.failure {
             let text = format!("{by}: {failure}; {}", decision.point.on_failure());
             let note = format!("{by}: {failure}");
             // A shell hook's failure is its bridge's to judge, and that proceeds where the decision says so.
-            let denies = !matches!(decision.decision.word(), "pass" | "allow" | "accept" | "abstain" | "started");
-            self.block(" ! failed", Tint::Bad, if denies { &text } else { &note }, Tint::Plain, BESIDE);
+            let denies =
+                !matches!(decision.decision.word(), "pass" | "allow" | "accept" | "abstain" | "started");
+            self.page.block(" ! failed", Tint::Bad, if denies { &text } else { &note }, Tint::Plain, BESIDE);
             self.told |= denies;
         } else {
             self.verdict(decision, &by);
         }
         self.earned.extend(decision.context.iter().map(|text| (text.clone(), by.clone())));
         if let Some(halt) = &decision.halt {
-            self.block(" ■ halts", Tint::Bad, &format!("{by}: {halt}"), Tint::Plain, BESIDE);
+            self.page.block(" ■ halts", Tint::Bad, &format!("{by}: {halt}"), Tint::Plain, BESIDE);
         }
     }
 
     fn verdict(&mut self, decision: &DecisionRecorded, by: &str) {
         // Whoever adds context is named with it.
         let adds = !decision.context.is_empty();
-        let mut tell = |label: &str, tint, text: &str| self.block(label, tint, text, Tint::Plain, BESIDE);
+        let mut tell =
+            |label: &str, tint, text: &str| self.page.block(label, tint, text, Tint::Plain, BESIDE);
         match &decision.decision {
             Decision::SessionStart(_) if adds => {}
-            Decision::SessionStart(_) => self.pass("ran", by),
+            Decision::SessionStart(_) => self.page.pass("ran", by),
             Decision::PromptSubmit(Submit::Block { reason }) => {
                 tell(" ✗ blocked", Tint::Bad, &format!("{by}: {reason}"));
             }
-            Decision::PromptSubmit(Submit::Allow { content: Some(_) }) => tell(" ~ changed", Tint::Notice, by),
+            Decision::PromptSubmit(Submit::Allow { content: Some(_) }) => {
+                tell(" ~ changed", Tint::Notice, by)
+            }
             Decision::Rewrite(proposal) => {
                 if proposal.arguments.is_some() {
                     self.proposed.insert(decision.id.clone(), decision.ms);
@@ -269,7 +270,7 @@ impl Timeline {
                     // Told with the arguments it allows.
                     None | Some(Gate::Allow) if proposal.arguments.is_some() => {}
                     None if adds => {}
-                    None => self.pass("passed", by),
+                    None => self.page.pass("passed", by),
                     Some(gate) => self.gate(gate, by),
                 }
             }
@@ -293,31 +294,22 @@ impl Timeline {
                 self.goes_on.push('\n');
             }
             _ if adds => {}
-            _ => self.pass("passed", by),
+            _ => self.page.pass("passed", by),
         }
     }
 
     fn gate(&mut self, gate: &Gate, by: &str) {
         match gate {
             Gate::Deny { reason } => {
-                self.block(" ✗ denied", Tint::Bad, &format!("{by}: {reason}"), Tint::Plain, BESIDE);
+                self.page.block(" ✗ denied", Tint::Bad, &format!("{by}: {reason}"), Tint::Plain, BESIDE);
                 self.told = true;
             }
             Gate::Ask { reason } => {
                 let why = reason.as_ref().map_or("wants a person to agree", |reason| reason.as_str());
-                self.block(" ? asks", Tint::Notice, &format!("{by}: {why}"), Tint::Plain, BESIDE);
+                self.page.block(" ? asks", Tint::Notice, &format!("{by}: {why}"), Tint::Plain, BESIDE);
             }
-            _ => self.pass("allowed", by),
+            _ => self.page.pass("allowed", by),
         }
-    }
-
-    /// Someone had nothing against it: named with the others on one line.
-    fn pass(&mut self, label: &'static str, by: &str) {
-        if self.passed_as != label {
-            self.flush();
-        }
-        self.passed_as = label;
-        self.passed.push(by.to_owned());
     }
 
     fn resolved(&mut self, resolved: &InputResolved) {
@@ -326,21 +318,21 @@ impl Timeline {
             Resolution::Allowed => {
                 self.turn.approved += 1;
                 let text = format!("by {}{said}", self.by(&resolved.by));
-                return self.block(" ✓ allowed", Tint::Good, &text, Tint::Plain, BESIDE);
+                return self.page.block(" ✓ allowed", Tint::Good, &text, Tint::Plain, BESIDE);
             }
             Resolution::Refused => {
                 let text = format!("by {}{said}", self.by(&resolved.by));
-                self.block(" ✗ refused", Tint::Bad, &text, Tint::Plain, BESIDE);
+                self.page.block(" ✗ refused", Tint::Bad, &text, Tint::Plain, BESIDE);
             }
             Resolution::Unavailable => {
                 let text = "there is no one to ask; run on a terminal to be asked, or with --yes to allow";
-                self.block(" ✗ denied", Tint::Bad, text, Tint::Plain, BESIDE);
+                self.page.block(" ✗ denied", Tint::Bad, text, Tint::Plain, BESIDE);
             }
             Resolution::Cancelled => {
-                self.block(" ✗ no answer", Tint::Bad, "the question was withdrawn", Tint::Plain, BESIDE);
+                self.page.block(" ✗ no answer", Tint::Bad, "the question was withdrawn", Tint::Plain, BESIDE);
             }
             Resolution::Expired => {
-                self.block(" ✗ no answer", Tint::Bad, "nobody answered in time", Tint::Plain, BESIDE);
+                self.page.block(" ✗ no answer", Tint::Bad, "nobody answered in time", Tint::Plain, BESIDE);
             }
         }
         self.told = true;
@@ -358,61 +350,40 @@ impl Timeline {
             _ => (" ✗ failed", Tint::Bad),
         };
         let (content, error) = returned.outcome.for_model();
-        self.output(label, tint, &how_long(returned.ms), &content);
+        self.page.output(label, tint, &how_long(returned.ms), &content);
         if let Ended::HandlerFailure { failure, .. } = &returned.outcome.ended {
-            self.block("", Tint::Plain, &failure.to_string(), Tint::Bad, BESIDE);
+            self.page.block("", Tint::Plain, &failure.to_string(), Tint::Bad, BESIDE);
         }
         self.body = Some((content, error));
     }
 
     fn result(&mut self, result: &ToolResult) {
-        self.flush();
-        let stands = self.body.take().map(|(content, error)| content == result.content && error == result.error);
+        self.page.flush();
+        let stands =
+            self.body.take().map(|(content, error)| content == result.content && error == result.error);
         match stands {
             Some(true) => {}
-            Some(false) => self.output(" ~ reads", Tint::Notice, "", &result.content),
+            Some(false) => self.page.output(" ~ reads", Tint::Notice, "", &result.content),
             None => {
                 if !result.outcome.was_dispatched() {
                     self.turn.denied += 1;
                 }
                 // The reason stands above: it is the result.
                 if !self.told {
-                    self.output(" ✗ not run", Tint::Bad, "", &result.content);
+                    self.page.output(" ✗ not run", Tint::Bad, "", &result.content);
                 }
             }
         }
     }
 
-    /// What a tool printed, in lines that are cut and not broken: it is often a table.
-    fn output(&mut self, label: &str, tint: Tint, took: &str, content: &Content) {
-        self.flush();
-        let content = clean(&content.to_text());
-        let room = self.paint.width - GUTTER;
-        let lines: Vec<String> = content.trim_end().split('\n').map(|line| cut(line, room)).collect();
-        match &lines[..] {
-            [only] if only.chars().count() + took.len() + 2 <= room => {
-                let text = [took, only].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>();
-                self.label(label, tint, &text.join(": "), Tint::Plain);
-            }
-            _ if took.is_empty() => {
-                self.label(label, tint, "what the model reads instead:", Tint::Plain);
-                self.lines(lines, Tint::Quiet, BESIDE);
-            }
-            _ => {
-                self.label(label, tint, took, Tint::Plain);
-                self.lines(lines, Tint::Quiet, BESIDE);
-            }
-        }
-    }
-
     fn end(&mut self, record: &Record, end: &TurnEnd) {
-        self.space();
+        self.page.space();
         let turn = record.at.turn.unwrap_or_default();
         let count = std::mem::take(&mut self.turn);
         let tint = if end.reason.is_success() { Tint::Good } else { Tint::Bad };
-        let why = why(&self.commands, &end.reason);
+        let why = why(&self.names, &end.reason);
         if !why.is_empty() {
-            self.block(end.reason.name(), tint, &why, Tint::Plain, SAID);
+            self.page.block(end.reason.name(), tint, &why, Tint::Plain, SAID);
         }
         let mut parts = vec![format!("turn {turn}"), names(count.steps, "step"), names(count.calls, "call")];
         let of = [(count.denied, "denied"), (count.changed, "changed"), (count.approved, "approved")];
@@ -423,103 +394,37 @@ impl Timeline {
             parts.push(format!("{} dropped", names(end.dropped.len(), "queued message")));
         }
         let label = if why.is_empty() { end.reason.name() } else { "" };
-        self.block(label, tint, &parts.join(" · "), Tint::Quiet, SAID);
+        self.page.block(label, tint, &parts.join(" · "), Tint::Quiet, SAID);
     }
 
     /// What a bridge noted: who its handlers are, and what a hook has to say to the user.
     fn own(&mut self, own: &OwnRecord) {
         let root = own.data.root();
-        let text = |key| root.get(key).and_then(portcullis::View::as_str);
+        let text = |key| root.get(key).and_then(View::as_str);
+        self.names.learn(own);
         let (Some(owner), Some(handler)) = (text("dialect"), text("handler")) else { return };
-        let id = HandlerId::new(&*owner, &*handler);
-        match &*own.kind {
-            "hook/invoked" => {
-                if let Some(command) = text("command") {
-                    self.commands.insert(id, clean(&command));
-                }
-            }
-            "hook/result" => {
-                let by = who(&self.commands, &id);
-                if let Some(message) = text("message") {
-                    self.block(" » says", Tint::Name, &format!("{by}: {message}"), Tint::Plain, BESIDE);
-                }
-                if root.get("timed_out").and_then(portcullis::View::as_bool) == Some(true) {
-                    let text = format!("{by}: it ran into its time limit and decides nothing");
-                    self.block(" ! too slow", Tint::Notice, &text, Tint::Plain, BESIDE);
-                }
-                let unused = root.get("unused").map(|unused| unused.items()).into_iter().flatten();
-                let unused: Vec<String> = unused.filter_map(|key| key.as_str()).map(Into::into).collect();
-                if !unused.is_empty() {
-                    let text = format!("{by}: `{}` has no effect here", unused.join("`, `"));
-                    self.block(" ! unused", Tint::Notice, &text, Tint::Plain, BESIDE);
-                }
-            }
-            _ => {}
+        if &*own.kind != "hook/result" {
+            return;
+        }
+        let by = self.names.who(&HandlerId::new(&*owner, &*handler));
+        if let Some(message) = text("message") {
+            self.page.block(" » says", Tint::Name, &format!("{by}: {message}"), Tint::Plain, BESIDE);
+        }
+        if root.get("timed_out").and_then(View::as_bool) == Some(true) {
+            let text = format!("{by}: it ran into its time limit and decides nothing");
+            self.page.block(" ! too slow", Tint::Notice, &text, Tint::Plain, BESIDE);
+        }
+        let unused = root.get("unused").map(View::items).into_iter().flatten();
+        let unused: Vec<String> = unused.filter_map(View::as_str).map(Into::into).collect();
+        if !unused.is_empty() {
+            let text = format!("{by}: `{}` has no effect here", unused.join("`, `"));
+            self.page.block(" ! unused", Tint::Notice, &text, Tint::Plain, BESIDE);
         }
     }
 
     fn said(&mut self, label: &str, tint: Tint, content: &Content) {
-        self.block(label, tint, &content.to_text(), Tint::Plain, SAID);
+        self.page.block(label, tint, &content.to_text(), Tint::Plain, SAID);
     }
-
-    /// Names those who had nothing against it.
-    fn flush(&mut self) {
-        if self.passed.is_empty() {
-            return;
-        }
-        let text = std::mem::take(&mut self.passed).join(", ");
-        self.block(&format!(" · {}", self.passed_as), Tint::Quiet, &text, Tint::Quiet, BESIDE);
-    }
-
-    /// A label with a text beside it, broken into lines and shortened.
-    fn block(&mut self, label: &str, tint: Tint, text: &str, text_tint: Tint, most: usize) {
-        self.flush();
-        let room = self.paint.width.saturating_sub(GUTTER.max(label.chars().count() + 1));
-        let (mut lines, left) = head(wrap(&clean(text), room), most);
-        if left > 0 {
-            lines.push(format!("… {} more", names(left, "line")));
-        }
-        let mut lines = lines.into_iter();
-        let first = lines.next().unwrap_or_default();
-        self.label(label, tint, &first, text_tint);
-        self.lines(lines.collect(), text_tint, usize::MAX - 1);
-    }
-
-    fn label(&mut self, label: &str, tint: Tint, text: &str, text_tint: Tint) {
-        let label = cut(&clean(label), self.paint.width / 2);
-        let pad = GUTTER.saturating_sub(label.chars().count()).max(1);
-        let line = format!("{}{}{}", self.paint.tint(tint, &label), " ".repeat(pad), self.paint.tint(text_tint, text));
-        self.out.push_str(line.trim_end());
-        self.out.push('\n');
-    }
-
-    fn lines(&mut self, lines: Vec<String>, tint: Tint, most: usize) {
-        let (mut lines, left) = head(lines, most);
-        if left > 0 {
-            lines.push(format!("… {} more", names(left, "line")));
-        }
-        for line in lines {
-            if !line.is_empty() {
-                self.out.push_str(&" ".repeat(GUTTER));
-                self.out.push_str(&self.paint.tint(tint, &line));
-            }
-            self.out.push('\n');
-        }
-    }
-
-    fn space(&mut self) {
-        self.flush();
-        self.out.push('\n');
-    }
-}
-
-/// A line that is too long for its room, cut.
-fn cut(line: &str, room: usize) -> String {
-    if line.chars().count() <= room {
-        return line.to_owned();
-    }
-    let kept: String = line.chars().take(room.saturating_sub(1)).collect();
-    kept + "…"
 }
 
 fn source(source: &Source) -> String {
@@ -531,15 +436,17 @@ fn source(source: &Source) -> String {
 }
 
 /// What there is to say about an end beside its name.
-fn why(commands: &HashMap<HandlerId, String>, end: &EndReason) -> String {
+fn why(names: &Names, end: &EndReason) -> String {
     match end {
         EndReason::Rejected { reason } => reason.to_string(),
         EndReason::Aborted { by, .. } if *by == Source::User => "cancelled by you".to_owned(),
         EndReason::Aborted { by, reason } => format!("cancelled by {}: {}", source(by), reason.0.as_str()),
-        EndReason::Halted { by, reason } => format!("{}: {reason}", who(commands, by)),
+        EndReason::Halted { by, reason } => format!("{}: {reason}", names.who(by)),
         EndReason::MaxTokens => "the model ran into its output limit".to_owned(),
         EndReason::ContinuationCap { limit } => {
-            format!("it was forced on {limit} times, which is the limit; a Stop hook should let go when `stop_hook_active` is true")
+            format!(
+                "it was forced on {limit} times, which is the limit; a Stop hook should let go when `stop_hook_active` is true"
+            )
         }
         EndReason::Error { code, message } => format!("{message} ({code})"),
         EndReason::Interrupted => "it was given up after a restart".to_owned(),

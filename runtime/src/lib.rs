@@ -46,10 +46,12 @@ pub use model::{
     Finish, Message, Model, ModelError, ModelEvent, ModelRequest, RequestHeader, Role, ToolHeader, Usage,
 };
 pub use outcome::{CauseName, Ended, Outcome, Output};
-pub use plan::{Extension, Registered, Registrar, Table, ToolMatch};
+pub use plan::{Extension, Matches, Registered, Registrar, Scope, Table, ToolMatch};
 pub use portcullis_identity::{Cancel, Cause, Mint, Settle, Token, TokenId};
 pub use record::*;
 pub use seam::*;
 #[doc(hidden)]
 pub use tool::Invoke;
-pub use tool::{SpecError, Tool, ToolCx, ToolError, ToolSpec, raw_tool, tool};
+pub use tool::{
+    AgentDone, AgentSpec, SpawnError, SpecError, Tool, ToolCx, ToolError, ToolSpec, raw_tool, tool,
+};

@@ -149,6 +149,89 @@ impl fmt::Debug for ToolCx {
 pub trait Invoke {
     /// Runs one call under the body's own.
     fn invoke(&self, tool: Arc<str>, arguments: Arc<str>) -> LocalBoxFuture<'static, Outcome>;
+    /// Runs one subagent under the body's own.
+    fn spawn(&self, spec: AgentSpec) -> LocalBoxFuture<'static, Result<AgentDone, SpawnError>>;
+}
+
+/// A subagent to be: what it is asked, and how it is narrowed. What is not narrowed it inherits (C-SUB-2).
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct AgentSpec {
+    /// The kind of agent, as policies and hooks match it.
+    pub kind: Arc<str>,
+    /// What it is asked.
+    pub prompt: crate::Content,
+    /// The only tools it may use; each must be one of its parent's.
+    pub tools: Option<Vec<Arc<str>>>,
+    /// Its working directory; must be within its parent's.
+    pub cwd: Option<std::path::PathBuf>,
+    /// Its system text, instead of its parent's.
+    pub system: Option<Arc<str>>,
+    /// Owners whose registrations do not cover it. Set by host code only: no model's words reach it.
+    pub opt_out: Vec<Arc<str>>,
+}
+
+impl AgentSpec {
+    /// An agent that inherits everything.
+    pub fn new(kind: impl Into<Arc<str>>, prompt: impl Into<crate::Content>) -> AgentSpec {
+        AgentSpec {
+            kind: kind.into(),
+            prompt: prompt.into(),
+            tools: None,
+            cwd: None,
+            system: None,
+            opt_out: Vec::new(),
+        }
+    }
+}
+
+/// What a subagent came to.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct AgentDone {
+    /// Its session; its log stays in the journal.
+    pub session: crate::SessionId,
+    /// How its turn ended.
+    pub end: crate::EndReason,
+    /// The last thing it said.
+    pub report: crate::Content,
+}
+
+impl AgentDone {
+    /// What a subagent came to.
+    pub fn new(session: crate::SessionId, end: crate::EndReason, report: crate::Content) -> AgentDone {
+        AgentDone { session, end, report }
+    }
+}
+
+/// Why a subagent was not started.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SpawnError {
+    /// Agents may not nest deeper.
+    #[error("agents may nest {limit} deep, and this one would be deeper: do it without another agent")]
+    Depth {
+        /// The limit.
+        limit: u32,
+    },
+    /// Too many run at once.
+    #[error("{limit} agents run already: wait for one to end")]
+    Count {
+        /// The limit.
+        limit: u32,
+    },
+    /// It asks for more than its parent has.
+    #[error("an agent cannot have more than the one that starts it: {what}")]
+    Widens {
+        /// What.
+        what: String,
+    },
+    /// Its session could not be opened, or it had no turn.
+    #[error("the agent could not be started: {0}")]
+    Failed(String),
+    /// The call that starts it has ended or is cancelled.
+    #[error("the call that starts this agent is over")]
+    Over,
 }
 
 impl ToolCx {
@@ -161,6 +244,15 @@ impl ToolCx {
     pub fn calling(mut self, invoke: Rc<dyn Invoke>) -> ToolCx {
         self.invoke = Some(invoke);
         self
+    }
+
+    /// Runs a subagent from inside this body: a session of its own, with its own log, on this arbiter. A cancel of this
+    /// call flows down to it; one result flows up. A subagent that crashes is an end like any other, never a crash here.
+    pub async fn spawn(&self, spec: AgentSpec) -> Result<AgentDone, SpawnError> {
+        match &self.invoke {
+            Some(invoke) => invoke.spawn(spec).await,
+            None => Err(SpawnError::Failed("there is no runtime around this body".into())),
+        }
     }
 
     /// Calls another tool from inside this body: the same pipeline (rewriters, gate, guards, approval, review) under

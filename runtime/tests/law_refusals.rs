@@ -165,7 +165,8 @@ fn a_missing_record_is_noticed() {
                 }
                 // A turn that ends early owes no answer and judges no prompt.
                 Body::ModelRequested(_) | Body::AssistantMessage(_) | Body::UserMessage(_) => !cancelled,
-                Body::ContextMessage(m) => m.from.is_none() || !cancelled,
+                // What was injected stays queued.
+                Body::ContextMessage(m) => m.from.is_none(),
                 // What a body asked for is first known by its call.
                 Body::ToolRewrite(_) => missing.at.call.as_ref().is_some_and(CallPath::is_top),
                 // A turn may also fail after its cancel.
@@ -218,8 +219,15 @@ fn two_records_in_the_wrong_order_are_refused() {
                     (a.point, &a.subject) == (b.point, &b.subject) || a.point == Point::SessionStart
                 }
                 (Body::ContextMessage(a), Body::ContextMessage(b)) => a == b && first.at == second.at,
+                // Steering and what is injected join side by side.
+                (Body::SteeringMessage(_), Body::ContextMessage(b)) => b.from.is_some(),
+                (Body::PromptBlocked(_), Body::ContextMessage(b)) => b.from.is_some(),
+                (Body::ContextMessage(a), Body::SteeringMessage(_)) => a.from.is_some(),
                 // Steering may come, and be blocked, while the first handler of the turn's end is deciding.
-                (Body::PromptBlocked(_), Body::DecisionRecorded(b)) => b.point == Point::Continuation,
+                (
+                    Body::PromptBlocked(_) | Body::SteeringMessage(_) | Body::ContextMessage(_),
+                    Body::DecisionRecorded(b),
+                ) => matches!(b.point, Point::Continuation | Point::Stop),
                 _ => false,
             };
             // Bodies that may overlap mix; calls that bodies start follow their completion.
@@ -251,6 +259,7 @@ fn two_records_in_the_wrong_order_are_refused() {
 fn owed(state: &State, record: &Record) -> bool {
     let body = &record.body;
     let mut passed = vec![None, Some((Point::Continuation, Subject::Step(state.step_number())))];
+    passed.push(Some((Point::Stop, Subject::Step(state.step_number()))));
     passed.extend(state.start_owed().map(|(seq, _)| Some((Point::SessionStart, Subject::Session(seq)))));
     let path = record.at.call.as_ref();
     for point in [Point::PreExecute, Point::Guard, Point::PostExecute] {

@@ -52,6 +52,11 @@ impl Play {
         self.commit(drafts);
     }
 
+    /// What is owed when nobody stops the turn at this step's end.
+    fn unstopped(&self) -> Next {
+        self.state.next(Some(&(Point::Stop, Subject::Step(self.state.step_number()))))
+    }
+
     fn step(&self) -> At {
         At::step(self.state.open_turn().expect("a turn"), self.state.step_number())
     }
@@ -64,7 +69,7 @@ impl Play {
     #[track_caller]
     fn open(&mut self) {
         let turn = self.state.open_turn().expect("a turn");
-        let Next::OpenStep { step } = self.state.next(None) else { panic!("{:?}", self.state.next(None)) };
+        let Next::OpenStep { step } = self.unstopped() else { panic!("{:?}", self.state.next(None)) };
         self.add(At::step(turn, step), StepStart {});
         if self.state.header().is_none() {
             self.add(At::step(turn, step), header("be brief"));
@@ -352,7 +357,7 @@ fn steering_at_the_last_moment_joins_the_open_turn() {
     let judge = Next::Judge { point: Point::PromptSubmit, subject: Subject::Prompt(seq) };
     assert_eq!(play.state.next(Some(&passed)), judge);
     play.close(Point::PromptSubmit, Subject::Prompt(seq));
-    assert_eq!(play.state.next(None), Next::OpenStep { step: 2 });
+    assert_eq!(play.unstopped(), Next::OpenStep { step: 2 });
 }
 
 // C-TURN-9: a cancel drops the turn's steering, recorded; what is sent after it is not lost.
@@ -458,7 +463,7 @@ fn a_call_left_behind_is_answered_before_its_parents_result() {
     let (_, call) = play.call();
     play.close(Point::PostExecute, call);
     play.law();
-    assert_eq!(play.state.next(None), Next::OpenStep { step: 2 });
+    assert_eq!(play.unstopped(), Next::OpenStep { step: 2 });
 }
 
 impl Play {

@@ -64,7 +64,7 @@ fn lines() -> Vec<(At, Body, &'static str)> {
                 ..config(Limits::default())
             }
             .into(),
-            r#""type":"config/in-force","v":1,"data":{"digest":"d0","handlers":[{"point":"tools/guard","owner":"policy","handler":"rm"}],"model":"m","limits":{"continuations_in_a_row":8,"continuations_per_turn":64}}"#,
+            r#""type":"config/in-force","v":1,"data":{"digest":"d0","handlers":[{"point":"tools/guard","owner":"policy","handler":"rm"}],"model":"m","limits":{"continuations_in_a_row":8,"continuations_per_turn":64,"agent_depth":3,"agents_at_once":16}}"#,
         ),
         (
             At::session(),

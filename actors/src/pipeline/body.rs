@@ -24,12 +24,12 @@ impl Trip {
     /// Intent before effect: the body starts only when `tool/dispatched` is durable.
     pub(super) async fn dispatch(self: &Rc<Self>, attempt: u32) -> Result<(), Stop> {
         let Some(execution) = self.execution() else { return Ok(()) };
-        let table = &self.cx.shared.table;
+        let table = &self.cx.profile.table;
         let tool = table.find(&execution.tool.name).map(|(_, tool)| tool.clone());
         let wrappers: Wrappers = table
             .wrappers
             .iter()
-            .filter(|w| w.tools.matches(&execution.tool.name))
+            .filter(|w| w.matches.fit(&execution.scene, Some(&execution.tool.name)))
             .map(|w| (w.id.clone(), w.run.clone()))
             .collect();
         self.put(ToolDispatched { attempt })?;

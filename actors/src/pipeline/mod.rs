@@ -6,6 +6,7 @@
 mod body;
 mod lanes;
 mod nested;
+mod spawn;
 
 pub(crate) use lanes::Lanes;
 
@@ -26,6 +27,7 @@ use portcullis_runtime::{
 use std::{
     cell::Cell,
     fmt::Write,
+    pin::pin,
     rc::Rc,
     sync::Arc,
     time::{Duration, Instant},
@@ -37,7 +39,9 @@ pub(crate) async fn run(cx: Rc<SessionCx>, key: CallKey, cancel: Cancel, lanes: 
     let span =
         tracing::info_span!(parent: &cx.span, "call", turn = key.turn, step = key.step, call = %key.call);
     let token = cx.shared.mint.root();
-    Trip::begin(cx, key, cancel, token, lanes, None).run().instrument(span).await
+    let trip = Trip::begin(cx, key, cancel, token, lanes, None);
+    // Pinned here, so that the span wraps a pointer: this future is large, and each move of it is a copy.
+    pin!(trip.run()).instrument(span).await
 }
 
 /// One trip of a call through the pipeline, under its own token.
@@ -185,7 +189,7 @@ impl Trip {
             concurrency_safe: spec.is_some_and(|s| s.concurrency_safe),
         };
         let refuse = |raw: Arc<str>, refused| sealed(Arguments::Refused { raw, refused }, None);
-        let Some((spec, _)) = self.cx.shared.table.find(&name) else {
+        let Some((spec, _)) = self.cx.profile.table.find(&name) else {
             return self.put(refuse(raw.clone(), Ended::UnknownTool));
         };
         let requested = match materialise(&raw, spec) {
@@ -210,7 +214,7 @@ impl Trip {
     }
 
     async fn gate(&self) -> Result<(), Stop> {
-        if self.cx.shared.table.is_bare::<PreExecute>() {
+        if self.cx.profile.table.is_bare::<PreExecute>() {
             return Ok(());
         }
         let Some(execution) = self.execution() else { return Ok(()) };
@@ -220,14 +224,14 @@ impl Trip {
 
     /// C-PIPE-4: after the whole gate, synchronously; a guard that fails denies.
     fn guards(&self) -> Result<(), Stop> {
-        let table = &self.cx.shared.table;
+        let table = &self.cx.profile.table;
         if table.guards.is_empty() {
             return Ok(());
         }
         let Some(execution) = self.execution() else { return Ok(()) };
         let mut drafts = Vec::new();
         for (order, guard) in table.guards.iter().enumerate() {
-            if !guard.tools.matches(&execution.tool.name) {
+            if !guard.matches.fit(&execution.scene, Some(&execution.tool.name)) {
                 continue;
             }
             if self.cx.ledger.read(|s| s.decision_of(Point::Guard, &self.subject, &guard.id).is_some()) {
@@ -275,7 +279,7 @@ impl Trip {
         let mut drafts = vec![Draft::new(self.at.clone(), requested.clone())];
         if !self.cx.approvals {
             let none = InputResolved {
-                request,
+                request: request.clone(),
                 resolution: Resolution::Unavailable,
                 text: None,
                 by: Source::Runtime,
@@ -286,11 +290,13 @@ impl Trip {
         }
         self.waiting(&requested, &execution);
         let _enqueued = self.cx.ledger.commit(drafts)?;
-        Ok(self.cx.barrier().await?)
+        self.cx.barrier().await?;
+        self.cx.asks.publish(&request);
+        Ok(())
     }
 
     fn waiting(&self, requested: &InputRequested, execution: &Execution) -> Arc<Waiting> {
-        self.cx.control.ask(Ask {
+        self.cx.asks.ask(Ask {
             id: requested.request.clone(),
             key: self.key.clone(),
             tool: execution.tool.name.clone(),
@@ -303,20 +309,22 @@ impl Trip {
 
     /// Waits for a person. The answer is reported to whoever gave it only once it is durable.
     async fn answer(&self, request: RequestId) -> Result<(), Stop> {
-        let waiting = match self.cx.control.waiting(&request) {
+        let waiting = match self.cx.asks.waiting(&request) {
             Some(waiting) => waiting,
             // Found in the log: the question is put again under the same name, never asked anew.
             None => {
                 let asked = self.cx.ledger.read(|s| s.call_facts(&self.key.call).and_then(|f| f.asked));
                 let (Some(asked), Some(execution)) = (asked, self.execution()) else { return Ok(()) };
-                self.waiting(&asked, &execution)
+                let waiting = self.waiting(&asked, &execution);
+                self.cx.asks.publish(&request);
+                waiting
             }
         };
         let (answer, by) =
             match self.cx.pass.away(select(waiting.answer.wait(), Box::pin(self.cancel.cancelled()))).await {
                 Either::Left((given, _)) => given,
                 Either::Right(_) => {
-                    self.cx.control.settled(&request, Err(crate::AnswerError::Settled));
+                    self.cx.asks.settled(&request, Err(crate::AnswerError::Settled));
                     return Err(Stop::Cancelled);
                 }
             };
@@ -333,20 +341,20 @@ impl Trip {
             Err(Stop::Journal(error)) => Err(error.clone().into()),
             _ => Ok(()),
         };
-        self.cx.control.settled(&request, told);
+        self.cx.asks.settled(&request, told);
         committed
     }
 
     /// C-PIPE-6: the review sees every decided outcome.
     async fn review(&self, passed: Option<Point>) -> Result<(), Stop> {
-        if self.cx.shared.table.is_bare::<PostExecute>() {
+        if self.cx.profile.table.is_bare::<PostExecute>() {
             return Ok(());
         }
         let (facts, outcome) =
             self.cx.ledger.read(|s| (s.call_facts(&self.key.call), s.outcome(&self.key.call, passed)));
         let (Some(facts), Some(outcome)) = (facts, outcome) else { return Ok(()) };
         let ran = outcome.ended.was_dispatched();
-        let spec = self.cx.shared.table.find(&facts.name).map(|(spec, _)| spec.clone());
+        let spec = self.cx.profile.table.find(&facts.name).map(|(spec, _)| spec.clone());
         let took = Duration::from_millis(facts.took_ms);
         let input = Returned::new(
             self.scene(),
@@ -363,6 +371,11 @@ impl Trip {
 
     /// What the law owes without outside help; a result is shown to the observers once it is durable.
     async fn commit(&self, drafts: Vec<Draft>) -> Result<(), Stop> {
+        let observers = &self.cx.profile.table.observers;
+        if observers.is_empty() {
+            let _enqueued = self.cx.ledger.commit(drafts)?;
+            return Ok(());
+        }
         let results: Vec<ToolResult> = drafts
             .iter()
             .filter_map(|d| match &d.body {
@@ -373,8 +386,7 @@ impl Trip {
         let scene = self.scene();
         let name = self.cx.ledger.read(|s| s.call_facts(&self.key.call)).map(|f| f.name);
         let ticket = self.cx.ledger.commit(drafts)?;
-        let observers = &self.cx.shared.table.observers;
-        let Some(name) = name.filter(|_| !results.is_empty() && !observers.is_empty()) else { return Ok(()) };
+        let Some(name) = name.filter(|_| !results.is_empty()) else { return Ok(()) };
         ticket.wait().await?;
         for result in results {
             let seen = Committed::new(
@@ -385,7 +397,7 @@ impl Trip {
                 result.content,
                 result.error,
             );
-            for observer in observers.iter().filter(|o| o.tools.matches(&name)) {
+            for observer in observers.iter().filter(|o| o.matches.fit(&seen.scene, Some(&name))) {
                 let watched = self.cx.watched(observer.id.clone(), Some(Point::Result));
                 if let Err(failure) = watched.contain_sync(|| observer.run.observe(&seen)) {
                     tracing::error!(observer = %observer.id, %failure, "an observer failed");
@@ -407,7 +419,7 @@ impl Trip {
     /// The call's snapshot, once it is sealed.
     fn execution(&self) -> Option<Execution> {
         let facts = self.cx.ledger.read(|s| s.call_facts(&self.key.call))?;
-        let (spec, _) = self.cx.shared.table.find(&facts.name)?;
+        let (spec, _) = self.cx.profile.table.find(&facts.name)?;
         Some(Execution::new(
             self.token.id(),
             self.token.parent(),

@@ -1,10 +1,11 @@
 //! Calls that a body makes: the same pipeline, under the parent's token (C-PIPE-10).
 
-use super::{Made, Trip, lanes::Lanes};
+use super::{Made, Trip, lanes::Lanes, spawn};
 use crate::judge::Stop;
 use futures::future::LocalBoxFuture;
 use portcullis_runtime::{
-    CallKey, Cancel, Cause, CauseName, Ended, Failure, HandlerId, Invoke, Outcome, Output,
+    AgentDone, AgentSpec, CallKey, Cancel, Cause, CauseName, Ended, Failure, HandlerId, Invoke, Outcome,
+    Output, SpawnError,
 };
 use std::{
     cell::Cell,
@@ -20,6 +21,7 @@ pub(super) struct Nested {
     /// Settles when the body is over: its nested calls end with it.
     cancel: Cancel,
     position: Cell<u32>,
+    agents: Cell<u32>,
     open: Rc<Open>,
 }
 
@@ -33,12 +35,15 @@ struct Open {
 impl Nested {
     pub(super) fn of(parent: &Rc<Trip>, cancel: Cancel, first: u32) -> Rc<Nested> {
         let (parent, position) = (Rc::downgrade(parent), Cell::new(first));
-        Rc::new(Nested { parent, cancel, position, open: Rc::default() })
+        Rc::new(Nested { parent, cancel, position, agents: Cell::new(0), open: Rc::default() })
     }
 
     /// The body is over. Calls it started and left running are cancelled and waited for, so that none outlives it.
     pub(super) async fn over(&self, grace: Duration) {
         self.cancel.cancel(Cause::Parent);
+        if self.open.calls.get() == 0 {
+            return;
+        }
         let quiet = async {
             while self.open.calls.get() > 0 {
                 self.open.fewer.notified().await;
@@ -76,6 +81,20 @@ impl Invoke for Nested {
                     Outcome::ended(Ended::CancelledBeforeDispatch { cause })
                 }
                 Err(_) => refused("the session's log cannot be written"),
+            }
+        })
+    }
+
+    fn spawn(&self, spec: AgentSpec) -> LocalBoxFuture<'static, Result<AgentDone, SpawnError>> {
+        let number = self.agents.replace(self.agents.get() + 1);
+        let (parent, cancel) = (self.parent.clone(), self.cancel.child());
+        let under_way = UnderWay::begin(self.open.clone());
+        Box::pin(async move {
+            let _under_way = under_way;
+            let over = |trip: &Rc<Trip>| trip.token.has_ended() || cancel.is_cancelled();
+            match parent.upgrade() {
+                Some(trip) if !over(&trip) => spawn::spawn(trip, spec, number, cancel).await,
+                _ => Err(SpawnError::Over),
             }
         })
     }

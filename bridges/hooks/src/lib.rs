@@ -44,7 +44,7 @@
 //! decides; it and all it started are ended.
 //!
 //! `permissions` in the same files count, too: `deny` rules become a guard, which no hook can override, `ask` rules a voice
-//! in the gate.
+//! in the gate. A rule on a command compares text, for the command and for each part of it; it is no sandbox.
 //!
 //! # Where it differs from the client
 //!

@@ -463,3 +463,31 @@ fn options_do_not_show_what_is_in_the_environment() {
     let shown = format!("{:?}", portcullis_hooks::Options::new().env("TOKEN", "hunter2"));
     assert!(shown.contains("TOKEN") && !shown.contains("hunter2"));
 }
+
+// C-BRIDGE-5
+#[test]
+fn what_is_no_plain_file_is_not_read() {
+    let project = Project::hook("Stop", "echo ran >> main");
+    let local = project.path().join(".claude/settings.local.json");
+    fs::create_dir(&local).unwrap();
+    assert_eq!(codes(&project.reports()), ["hooks/unreadable"]);
+    fs::remove_dir(&local).unwrap();
+    std::os::unix::fs::symlink("/dev/zero", &local).unwrap();
+    assert_eq!(codes(&project.reports()), ["hooks/unreadable"]);
+    project.stop(0, "");
+    assert_eq!(project.lines("main"), 1);
+}
+
+#[test]
+fn variables_of_a_file_are_texts() {
+    let project = Project::new(
+        r#"{"env":{"N":1.50,"B":true,"S":"a b","OTEL_X":"1","L":[],"A=B":"x","":"y"},
+            "hooks":{"Stop":[{"hooks":[{"type":"command","command":"env > seen"}]}]}}"#,
+    );
+    project.stop(0, "");
+    let seen = project.read("seen");
+    let has = |line: &str| seen.lines().any(|found| found == line);
+    assert!(has("N=1.50") && has("B=true") && has("S=a b"));
+    assert!(!seen.contains("OTEL_X") && !seen.lines().any(|line| line.starts_with("L=")));
+    assert_eq!(codes(&project.reports()), ["hooks/bad-env"; 3]);
+}

@@ -232,11 +232,15 @@ fn a_session_elsewhere_runs_its_hooks_there_and_a_vanished_directory_stops_nothi
 fn exec_form_starts_the_program_without_a_shell() {
     let project = Project::with(
         "Stop",
-        "python3",
-        r#","args":["-c","import sys; open('argv','w').write('\\n'.join(sys.argv[1:]))","a b","$HOME","${CLAUDE_PROJECT_DIR}/x","`id`","*"]"#,
+        "sh",
+        r#","args":["-c","printf '%s\\n' \"$@\" > argv","sh","a b","$HOME","${CLAUDE_PROJECT_DIR}/x","`id`","*"]"#,
     );
-    assert_eq!(project.stop(0, "").results[0].exit, Some(0));
-    assert_eq!(project.read("argv"), placed(&project, "a b\n$HOME\n{P}/x\n`id`\n*"));
+    let seen = project.stop(0, "");
+    assert_eq!(seen.results[0].exit, Some(0));
+    assert!(
+        seen.invoked[0].command.as_deref().unwrap().ends_with("sh a b $HOME ${CLAUDE_PROJECT_DIR}/x `id` *")
+    );
+    assert_eq!(project.read("argv"), placed(&project, "a b\n$HOME\n{P}/x\n`id`\n*\n"));
     // Even an empty list means: no shell. There is no program with such a name.
     let project = Project::with("Stop", "echo hi > made", r#","args":[]"#);
     let seen = project.stop(0, "");

@@ -100,6 +100,7 @@ fn a_child_that_holds_the_pipe_is_not_waited_for() {
         assert_eq!(found, word, "{first}");
         assert!(reason.unwrap_or_default().contains(says), "{reason:?}");
         assert!(seen.context.is_empty() && seen.decisions[0].arguments.is_none());
+        assert_eq!(seen.results[0].error.is_some(), says == "incomplete");
         // It may be a service on purpose: nobody ends it.
         let pid = project.read("pid");
         assert!(alive(&pid));

@@ -119,10 +119,12 @@ impl State {
             | Body::SessionResumed(_)
             | Body::ConfigInForce(_)
             | Body::Own(_)
-            | Body::SubagentStarted(_)
-            | Body::SubagentEnded(_)
             | Body::CompactionStarted(_)
             | Body::CompactionEnded(_) => Ok(()),
+            // C-SUB-1: a child belongs to a call whose body runs.
+            Body::SubagentStarted(_) | Body::SubagentEnded(_) => self.call_at(record, |c| {
+                need(matches!(c.body, CallBody::Running { .. }), "no body runs that could have a child")
+            }),
             Body::PromptQueued(q) => need(!q.content.is_empty(), "a message says something"),
             Body::HeaderChanged(_) => need(
                 step.is_none_or(|s| matches!(s.request, Request::Owed { .. })),
@@ -158,9 +160,12 @@ impl State {
                         // C-TURN-4: injected while the turn is open, it joins the next request.
                         None => {
                             turn.step.is_none()
-                                && (turn.steps == 0 || turn.owes_step())
+                                && (turn.steps == 0 && turn.allowed || turn.owes_step())
                                 && turn.goes_on()
-                                && self.queue.get(&from).is_some_and(|q| !q.kind.opens_turn())
+                                && turn.halt.is_none()
+                                && self.stopped_by(turn).is_none()
+                                && self.queue.iter().find(|(_, q)| !q.kind.opens_turn()).map(|(s, _)| *s)
+                                    == Some(from)
                         }
                     };
                     need(fits && turn.owed.is_empty(), "it is not the next queued thing of the batch")?;
@@ -178,7 +183,8 @@ impl State {
                 need(turn.goes_on(), "the turn is over")?;
                 match m.from {
                     Some(seq) => need(
-                        self.steering().is_some_and(|(first, _)| *first == seq),
+                        self.steering().is_some_and(|(first, _)| *first == seq)
+                            && turn.halt.as_ref().is_none_or(|h| h.subject == Subject::Prompt(seq)),
                         "it is not the next that was queued as steering",
                     ),
                     None => {
@@ -390,7 +396,7 @@ impl State {
     /// C-TURN-11: what a start's handlers added stands before the first prompt's message.
     fn start_stands(&self, turn: &Turn) -> Checked {
         let Some((seq, _)) = self.start.filter(|_| turn.settled == 0) else { return Ok(()) };
-        let mut started = self.recorded(Point::SessionStart, &Subject::Session(seq)).iter();
+        let mut started = self.recorded(self.start_point(), &Subject::Session(seq)).iter();
         let silent = started.all(|d| d.context.iter().all(|text| text.trim().is_empty()));
         need(silent, "the context of the session's start is not there yet")
     }
@@ -415,22 +421,25 @@ impl State {
                     None => {
                         let first =
                             self.steering().is_some_and(|(s, q)| s == seq && q.source == Source::User);
-                        first && turn.step.is_none() && turn.steps > 0 && turn.goes_on()
+                        let open = turn.halt.as_ref().is_none_or(|h| h.subject == d.subject);
+                        first && open && turn.step.is_none() && turn.steps > 0 && turn.goes_on()
                     }
                 };
                 need(next, "it is about no prompt that is to be judged now")
             }
-            (Subject::Session(seq), Point::SessionStart) => {
+            (Subject::Session(seq), point) if point == self.start_point() => {
                 let open = batch && turn.settled == 0;
                 need(open && self.start.is_some_and(|(s, _)| s == *seq), "that start is closed already")
             }
             (Subject::Step(n), Point::Continuation) => {
                 let asked =
                     turn.step.is_none() && turn.steps > 0 && !turn.owes_step() && turn.answered_last();
-                need(asked && turn.steps == *n, "that step's end is not to be judged now")
+                let open = turn.halt.as_ref().is_none_or(|h| h.subject == d.subject);
+                need(asked && open && turn.steps == *n, "that step's end is not to be judged now")
             }
             (Subject::Step(n), Point::Stop) => {
-                let boundary = turn.step.is_none() && turn.steps > 0 && turn.owes_step() && turn.answered_last();
+                let boundary =
+                    turn.step.is_none() && turn.steps > 0 && turn.owes_step() && turn.answered_last();
                 need(boundary && turn.steps == *n, "the turn does not go on from there")
             }
             _ => Err("its point has other subjects"),
@@ -539,7 +548,7 @@ impl State {
         }
         let (seq, _) = self.start.filter(|_| turn.settled == 0)?;
         let at = At::turn(turn.number);
-        self.contexts(Point::SessionStart, &Subject::Session(seq), &at).into_iter().next()
+        self.contexts(self.start_point(), &Subject::Session(seq), &at).into_iter().next()
     }
 }
 

@@ -104,6 +104,9 @@ impl State {
 
     /// What the gate's decisions about a call come to, carried ones included.
     pub fn gate(&self, path: &CallPath) -> Verdict {
+        if self.turn.as_deref().is_none_or(|t| t.decisions.is_empty()) {
+            return Verdict::Open;
+        }
         let subject = Subject::Call(path.clone());
         let mut decided: Vec<Decided<Gate>> = Rewrite::fold(&self.decided::<Rewrite>(&subject)).carried;
         decided.extend(self.decided::<PreExecute>(&subject));
@@ -296,6 +299,8 @@ impl CallOwes {
             // Its body comes back, or starts a call of its own, whose rewriters come before the call is announced.
             CallOwes::Await => match body {
                 Body::ToolReturned(_) | Body::ToolCall(_) | Body::ToolRewrite(_) => true,
+                // A wrapper may run it again in full (C-PIPE-5).
+                Body::ToolDispatched(d) => d.attempt > 1,
                 Body::DecisionRecorded(d) => d.point == Point::Rewrite,
                 _ => false,
             },

@@ -16,8 +16,11 @@ impl State {
             }
             Body::SessionResumed(_) => {
                 self.closed = false;
-                self.keep_started();
-                self.start = Some((record.seq, StartSource::Resume));
+                // A subagent starts once, however often its session is taken up again.
+                if self.start_point() == Point::SessionStart {
+                    self.keep_started();
+                    self.start = Some((record.seq, StartSource::Resume));
+                }
                 self.orphan();
             }
             Body::SessionClosed(_) => self.closed = true,
@@ -160,7 +163,7 @@ impl State {
                     return Some(rest.to_vec());
                 }
                 let (seq, _) = self.start?;
-                let mut all = self.contexts(Point::SessionStart, &Subject::Session(seq), &at);
+                let mut all = self.contexts(self.start_point(), &Subject::Session(seq), &at);
                 all.drain(..all.len().min(1));
                 Some(all)
             }
@@ -173,7 +176,7 @@ impl State {
         let Some((seq, _)) = self.start else { return };
         let Some(turn) = self.turn.as_deref().filter(|t| t.settled == 0 && t.owed.is_empty()) else { return };
         let at = At::turn(turn.number);
-        let owed = self.contexts(Point::SessionStart, &Subject::Session(seq), &at);
+        let owed = self.contexts(self.start_point(), &Subject::Session(seq), &at);
         if let Some(turn) = self.turn.as_deref_mut() {
             turn.owed = owed;
         }

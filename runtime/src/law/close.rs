@@ -17,7 +17,9 @@ impl State {
             return Vec::new();
         }
         match (point, subject) {
-            (Point::SessionStart, Subject::Session(_)) => self.contexts(point, subject, &at),
+            (Point::SessionStart | Point::SubagentStart, Subject::Session(_)) => {
+                self.contexts(point, subject, &at)
+            }
             (Point::PromptSubmit, Subject::Prompt(seq)) => self.close_prompt(*seq, subject, &at),
             (Point::Continuation, Subject::Step(_)) => self.close_continuation(subject, &at),
             (Point::Stop, Subject::Step(_)) if self.stopped_by(turn).is_some() => {

@@ -210,6 +210,12 @@ impl State {
         self.start
     }
 
+    /// Where a start is judged: a subagent's has a point of its own.
+    pub fn start_point(&self) -> Point {
+        let child = self.created.as_ref().is_some_and(|c| c.parent.is_some());
+        if child { Point::SubagentStart } else { Point::SessionStart }
+    }
+
     /// The first cause of the open turn's cancel.
     pub fn cancelled(&self) -> Option<&TurnCancelled> {
         self.turn.as_ref().and_then(|t| t.cancelled.as_ref())
@@ -218,6 +224,11 @@ impl State {
     /// How often the open turn was forced on since its last tool call.
     pub fn forced_in_a_row(&self) -> u32 {
         self.turn.as_ref().map_or(0, |t| t.forced_in_a_row)
+    }
+
+    /// How often the open turn was forced on so far.
+    pub fn forced_in_turn(&self) -> u32 {
+        self.turn.as_ref().map_or(0, |t| t.forced)
     }
 
     /// The text of the last step's message.

@@ -67,8 +67,8 @@ impl State {
         let has_passed = |point: Point, subject: &Subject| passed == Some(&(point, subject.clone()));
         if let Some((seq, _)) = self.start {
             let subject = Subject::Session(seq);
-            if !has_passed(Point::SessionStart, &subject) && turn.settled == 0 && turn.steps == 0 {
-                return Next::Judge { point: Point::SessionStart, subject };
+            if !has_passed(self.start_point(), &subject) && turn.settled == 0 && turn.steps == 0 {
+                return Next::Judge { point: self.start_point(), subject };
             }
         }
         if let Some((seq, queued)) = turn.takes.get(turn.settled) {
@@ -104,8 +104,11 @@ impl State {
                 Some(subject @ Subject::Prompt(seq)) if self.queue.contains_key(seq) => {
                     Next::Judge { point: Point::PromptSubmit, subject: subject.clone() }
                 }
-                Some(subject @ Subject::Step(_)) => {
+                Some(subject @ Subject::Step(_)) if !turn.owes_step() => {
                     Next::Judge { point: Point::Continuation, subject: subject.clone() }
+                }
+                Some(subject @ Subject::Step(_)) if passed != Some(&(Point::Stop, subject.clone())) => {
+                    Next::Judge { point: Point::Stop, subject: subject.clone() }
                 }
                 _ => self.end_turn(end),
             };
@@ -128,19 +131,21 @@ impl State {
         // What has begun is finished first. So steering that comes while the turn's end is judged waits until that is
         // done; then it joins.
         let begun = |point, subject: &Subject| !self.recorded(point, subject).is_empty();
-        let ending = !turn.owes_step() && begun(stopping.0, &stopping.1) && passed != Some(&stopping);
+        let going_on = (Point::Stop, Subject::Step(turn.steps));
+        let at_boundary = if turn.owes_step() { &going_on } else { &stopping };
+        let ending = begun(at_boundary.0, &at_boundary.1) && passed != Some(at_boundary);
         if let Some((seq, queued)) = self.steering()
             && (!ending || begun(Point::PromptSubmit, &Subject::Prompt(*seq)))
         {
             return steer(turn, *seq, queued);
         }
-        if turn.owes_step() {
+        if turn.owes_step() && !ending {
             return self.go_on(turn, passed);
         }
-        Next::Judge { point: stopping.0, subject: stopping.1 }
+        let (point, subject) = at_boundary.clone();
+        Next::Judge { point, subject }
     }
 
-    /// The first queued steering.
     /// The turn would go on with another step: what was injected meanwhile joins it, and someone may end the turn here.
     fn go_on(&self, turn: &Turn, passed: Option<&Passed>) -> Next {
         let stop = (Point::Stop, Subject::Step(turn.steps));
@@ -166,6 +171,7 @@ impl State {
         Some(take(turn, *seq, queued))
     }
 
+    /// The first queued steering.
     pub(super) fn steering(&self) -> Option<(&Seq, &Queued)> {
         self.queue.iter().find(|(_, q)| q.kind == QueueKind::Steering)
     }
@@ -272,6 +278,10 @@ impl Step {
 
     /// True for a nested call whose parent's body is gone for good.
     pub(super) fn is_left_behind(&self, path: &CallPath, cancelled: bool) -> bool {
+        // Asked at each turn of the pipeline, and nearly always about one of the model's own.
+        if path.is_top() {
+            return false;
+        }
         let Some((_, parent)) = self.calls.iter().find(|(p, _)| p.is_parent_of(path)) else { return false };
         match parent.body {
             CallBody::Running { .. } => false,
@@ -344,16 +354,20 @@ impl Next {
                     | Body::HeaderChanged(_)
                     | Body::SessionCreated(_)
                     | Body::SessionResumed(_)
+                    | Body::SubagentStarted(_)
+                    | Body::SubagentEnded(_)
                     | Body::SessionClosed(_)
                     | Body::Own(_)
             );
-        // Steering may come while the first handler of the turn's end is still deciding.
-        let crossed = matches!(body, Body::DecisionRecorded(d) if d.point == Point::Continuation)
+        // Steering and injected context may come while a handler at a step's boundary is still deciding.
+        let crossed = matches!(body, Body::DecisionRecorded(d) if matches!(d.point, Point::Continuation | Point::Stop))
             && match self {
                 Next::Judge { point, .. } => *point == Point::PromptSubmit,
-                Next::Commit(drafts) => {
-                    drafts.first().is_some_and(|d| matches!(d.body, Body::SteeringMessage(_)))
-                }
+                Next::Commit(drafts) => drafts.first().is_some_and(|d| match &d.body {
+                    Body::SteeringMessage(_) => true,
+                    Body::ContextMessage(m) => m.from.is_some(),
+                    _ => false,
+                }),
                 _ => false,
             };
         anytime
@@ -372,10 +386,12 @@ impl Next {
                 Next::Judge { point, subject } => match body {
                     Body::DecisionRecorded(d) => d.point == *point && d.subject == *subject,
                     Body::UserMessage(_) | Body::PromptBlocked(_) => {
-                        matches!(point, Point::PromptSubmit | Point::SessionStart)
+                        matches!(point, Point::PromptSubmit | Point::SessionStart | Point::SubagentStart)
                     }
-                    Body::ContextMessage(_) => *point == Point::SessionStart,
-                    Body::SteeringMessage(_) => matches!(point, Point::Continuation | Point::PromptSubmit),
+                    Body::ContextMessage(_) => matches!(point, Point::SessionStart | Point::SubagentStart),
+                    Body::SteeringMessage(_) => {
+                        matches!(point, Point::Continuation | Point::Stop | Point::PromptSubmit)
+                    }
                     Body::TurnEnd(_) => matches!(point, Point::Continuation | Point::Stop),
                     Body::StepStart(_) => *point == Point::Stop,
                     _ => false,

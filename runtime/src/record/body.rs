@@ -205,12 +205,27 @@ pub struct Limits {
     pub continuations_in_a_row: u32,
     /// Forced continuations in one turn.
     pub continuations_per_turn: u32,
+    /// How deep subagents may nest: 1 means that the session may have some, and they none.
+    #[serde(default = "Limits::default_agent_depth")]
+    pub agent_depth: u32,
+    /// How many subagents one agent may have at a time.
+    #[serde(default = "Limits::default_agents_at_once")]
+    pub agents_at_once: u32,
+}
+
+impl Limits {
+    fn default_agent_depth() -> u32 {
+        Limits::default().agent_depth
+    }
+    fn default_agents_at_once() -> u32 {
+        Limits::default().agents_at_once
+    }
 }
 
 impl Default for Limits {
-    /// 8 in a row, 64 in a turn (C-TURN-7).
+    /// 8 continuations in a row, 64 in a turn (C-TURN-7); subagents 3 deep, 16 at once.
     fn default() -> Limits {
-        Limits { continuations_in_a_row: 8, continuations_per_turn: 64 }
+        Limits { continuations_in_a_row: 8, continuations_per_turn: 64, agent_depth: 3, agents_at_once: 16 }
     }
 }
 
@@ -350,9 +365,10 @@ pub enum AssistantBlock {
 }
 
 impl AssistantMessage {
-    /// The calls, in order: id, name, arguments. None for a message cut short by its limit: such calls never run.
+    /// The calls, in order: id, name, arguments. None for a message cut short by its limit or declined: such calls never
+    /// run.
     pub fn calls(&self) -> impl Iterator<Item = (&Arc<str>, &Arc<str>, &Arc<str>)> {
-        let runs = !matches!(self.finish, Finish::MaxTokens);
+        let runs = !matches!(self.finish, Finish::MaxTokens | Finish::Refused { .. });
         self.blocks.iter().filter(move |_| runs).filter_map(|block| match block {
             AssistantBlock::Call { id, name, arguments } => Some((id, name, arguments)),
             _ => None,

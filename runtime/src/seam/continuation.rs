@@ -16,6 +16,8 @@ pub struct Ending {
     pub scene: Scene,
     /// How often this turn was forced on since the last tool call; a cap ends the turn.
     pub forced: u32,
+    /// How often this turn was forced on so far, tool calls or not.
+    pub forced_in_turn: u32,
     /// The text of the model's last message.
     pub last_text: Arc<str>,
     /// What the handlers before this one decided.
@@ -25,7 +27,13 @@ pub struct Ending {
 impl Ending {
     /// Describes a turn about to stop.
     pub fn new(scene: Scene, forced: u32, last_text: Arc<str>) -> Ending {
-        Ending { scene, forced, last_text, decided: Vec::new() }
+        Ending { scene, forced, forced_in_turn: forced, last_text, decided: Vec::new() }
+    }
+
+    /// How often the turn was forced on in all.
+    pub fn forced_in_turn(mut self, times: u32) -> Ending {
+        self.forced_in_turn = times;
+        self
     }
 }
 
@@ -78,6 +86,9 @@ impl Seam for TurnContinuation {
                 Continue::Again { reason } => Some((d.by.clone(), reason.clone())),
             })
             .collect()
+    }
+    fn scene(input: &Ending) -> &Scene {
+        &input.scene
     }
     fn record(decision: Continue) -> Decision {
         Decision::Continuation(decision)

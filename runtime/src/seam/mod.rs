@@ -13,6 +13,7 @@ mod prompt_submit;
 mod result;
 mod rewrite;
 mod session_start;
+mod subagent;
 mod turn_stop;
 
 pub use continuation::{Continue, Ending, TurnContinuation};
@@ -25,6 +26,7 @@ pub use result::{Committed, ResultObserver};
 pub use rewrite::{Proposal, Proposed, Rewrite, Rewritten};
 pub use session_start::{SessionStart, StartSource, Started, Starting};
 
+pub use subagent::{ChildEnded, ChildObserver, ChildStarting, SubagentStart};
 pub use turn_stop::{Boundary, StopTurn, TurnStop};
 
 use crate::{Frozen, HandlerId, Reason, Seq, SessionId, plan::Table};
@@ -39,6 +41,9 @@ pub enum Point {
     /// A session started or resumed; handlers may add context.
     #[serde(rename = "agent/session-start")]
     SessionStart,
+    /// A subagent started; handlers may add context.
+    #[serde(rename = "subagent/start")]
+    SubagentStart,
     /// A user's prompt, before its message exists.
     #[serde(rename = "agent/prompt-submit")]
     PromptSubmit,
@@ -66,12 +71,16 @@ pub enum Point {
     /// The turn is about to go on with another step.
     #[serde(rename = "agent/turn-stop")]
     Stop,
+    /// A subagent has ended.
+    #[serde(rename = "subagent/end")]
+    SubagentEnd,
 }
 
 impl Point {
     /// Every point, in the order in which a turn meets them.
-    pub const ALL: [Point; 10] = [
+    pub const ALL: [Point; 12] = [
         Point::SessionStart,
+        Point::SubagentStart,
         Point::PromptSubmit,
         Point::Rewrite,
         Point::PreExecute,
@@ -81,12 +90,14 @@ impl Point {
         Point::Result,
         Point::Continuation,
         Point::Stop,
+        Point::SubagentEnd,
     ];
 
     /// The name, as the log and `introspect()` spell it.
     pub fn name(self) -> &'static str {
         match self {
             Point::SessionStart => "agent/session-start",
+            Point::SubagentStart => "subagent/start",
             Point::PromptSubmit => "agent/prompt-submit",
             Point::Rewrite => "tools/rewrite",
             Point::PreExecute => "tools/pre-execute",
@@ -96,13 +107,19 @@ impl Point {
             Point::Result => "tools/result",
             Point::Continuation => "agent/turn-continuation",
             Point::Stop => "agent/turn-stop",
+            Point::SubagentEnd => "subagent/end",
         }
+    }
+
+    /// True where a handler can change what happens; false where it observes, or adds context.
+    pub fn decides(self) -> bool {
+        !matches!(self, Point::Result | Point::SubagentEnd)
     }
 
     /// What a failure of a handler at this point means, in a word (C-PIPE-3).
     pub fn on_failure(self) -> &'static str {
         match self {
-            Point::SessionStart | Point::Result => "reported",
+            Point::SessionStart | Point::SubagentStart | Point::SubagentEnd | Point::Result => "reported",
             Point::PromptSubmit => "blocks the prompt",
             Point::Rewrite | Point::PreExecute | Point::Guard => "denies",
             Point::Execute => "error result",
@@ -128,12 +145,32 @@ pub struct SessionInfo {
     pub cwd: PathBuf,
     /// The kind of front door it was opened through: `cli`, `http`, `library`, …
     pub channel: Arc<str>,
+    /// The session at the root of its tree: itself, unless it is a subagent's.
+    pub root: SessionId,
+    /// The kinds of the agents from the root's child down to this one; empty for the root.
+    pub agents: Arc<[Arc<str>]>,
 }
 
 impl SessionInfo {
     /// Describes a session.
     pub fn new(id: SessionId, cwd: PathBuf, channel: impl Into<Arc<str>>) -> SessionInfo {
-        SessionInfo { id, cwd, channel: channel.into() }
+        SessionInfo { root: id.clone(), id, cwd, channel: channel.into(), agents: Arc::from([]) }
+    }
+
+    /// Describes a subagent's session.
+    pub fn child(&self, id: SessionId, cwd: PathBuf, kind: Arc<str>) -> SessionInfo {
+        let agents = self.agents.iter().cloned().chain([kind]).collect();
+        SessionInfo { id, cwd, channel: self.channel.clone(), root: self.root.clone(), agents }
+    }
+
+    /// How deep it is: 0 for the root, 1 for its subagents, and so on.
+    pub fn depth(&self) -> u32 {
+        u32::try_from(self.agents.len()).unwrap_or(u32::MAX)
+    }
+
+    /// The kind of agent, for a subagent.
+    pub fn kind(&self) -> Option<&Arc<str>> {
+        self.agents.last()
     }
 }
 
@@ -306,10 +343,14 @@ pub trait Seam: Sized + 'static {
     fn ends_chain(_decision: &Self::Decision) -> bool {
         false
     }
+    /// True where native handlers run first, and bridges see, and are planned on, what those left.
+    const NATIVE_FIRST: bool = false;
     /// What the next handler sees after this one decided.
     fn advance(_input: &mut Self::Input, _by: &HandlerId, _decision: &Self::Decision, _native: bool) {}
     /// What the decisions come to. The winner does not depend on their order.
     fn fold(decided: &[Decided<Self::Decision>]) -> Self::Folded;
+    /// Where the input is about.
+    fn scene(input: &Self::Input) -> &Scene;
     /// The tool the input is about, for handlers that named tools.
     fn tool(_input: &Self::Input) -> Option<&str> {
         None
@@ -332,6 +373,8 @@ pub trait Seam: Sized + 'static {
 pub enum Decision {
     /// Of `agent/session-start`.
     SessionStart(Started),
+    /// Of `subagent/start`.
+    SubagentStart(Started),
     /// Of `agent/prompt-submit`.
     PromptSubmit(Submit),
     /// Of `tools/rewrite`.
@@ -353,6 +396,7 @@ impl Decision {
     pub(crate) fn fits(&self, point: Point) -> bool {
         let own = match self {
             Decision::SessionStart(_) => Point::SessionStart,
+            Decision::SubagentStart(_) => Point::SubagentStart,
             Decision::PromptSubmit(_) => Point::PromptSubmit,
             Decision::Rewrite(_) => Point::Rewrite,
             Decision::PreExecute(_) => Point::PreExecute,
@@ -367,7 +411,7 @@ impl Decision {
     /// The decision in a word, for people.
     pub fn word(&self) -> &'static str {
         match self {
-            Decision::SessionStart(_) => "started",
+            Decision::SessionStart(_) | Decision::SubagentStart(_) => "started",
             Decision::PromptSubmit(Submit::Allow { content: None }) => "allow",
             Decision::PromptSubmit(Submit::Allow { content: Some(_) }) => "replace",
             Decision::PromptSubmit(Submit::Block { .. }) => "block",

@@ -125,6 +125,9 @@ impl Seam for PostExecute {
     fn tool(input: &Returned) -> Option<&str> {
         Some(&input.name)
     }
+    fn scene(input: &Returned) -> &Scene {
+        &input.scene
+    }
     fn record(decision: Review) -> Decision {
         Decision::PostExecute(decision)
     }

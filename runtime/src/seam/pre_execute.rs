@@ -1,6 +1,6 @@
 //! `tools/pre-execute`: may this call run? Deny beats ask beats allow, whatever the order or the speed.
 
-use super::{Decided, Decision, Failure, Point, Seam};
+use super::{Decided, Decision, Failure, Point, Scene, Seam};
 use crate::{
     Execution, HandlerId, Reason,
     plan::{Entry, Table},
@@ -116,6 +116,9 @@ impl Seam for PreExecute {
     }
     fn tool(input: &Execution) -> Option<&str> {
         Some(&input.tool.name)
+    }
+    fn scene(input: &Execution) -> &Scene {
+        &input.scene
     }
     fn record(decision: Gate) -> Decision {
         Decision::PreExecute(decision)

@@ -107,6 +107,9 @@ impl Seam for PromptSubmit {
             None => Judged::Pass(replaced),
         }
     }
+    fn scene(input: &Submitted) -> &Scene {
+        &input.scene
+    }
     fn record(decision: Submit) -> Decision {
         Decision::PromptSubmit(decision)
     }

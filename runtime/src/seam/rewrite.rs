@@ -84,6 +84,7 @@ pub struct Rewrite;
 
 impl Seam for Rewrite {
     const POINT: Point = Point::Rewrite;
+    const NATIVE_FIRST: bool = true;
     type Input = Proposed;
     type Decision = Proposal;
     type Folded = Rewritten;
@@ -110,6 +111,9 @@ impl Seam for Rewrite {
     }
     fn tool(input: &Proposed) -> Option<&str> {
         Some(&input.tool.name)
+    }
+    fn scene(input: &Proposed) -> &Scene {
+        &input.scene
     }
     fn record(decision: Proposal) -> Decision {
         Decision::Rewrite(decision)

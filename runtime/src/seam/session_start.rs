@@ -62,6 +62,9 @@ impl Seam for SessionStart {
         Started {}
     }
     fn fold(_: &[Decided<Started>]) {}
+    fn scene(input: &Starting) -> &Scene {
+        &input.scene
+    }
     fn record(decision: Started) -> Decision {
         Decision::SessionStart(decision)
     }

@@ -54,6 +54,9 @@ impl Seam for TurnStop {
     fn fold(decided: &[Decided<StopTurn>]) -> Option<HandlerId> {
         decided.iter().find(|d| d.decision == StopTurn::Stop).map(|d| d.by.clone())
     }
+    fn scene(input: &Boundary) -> &Scene {
+        &input.scene
+    }
     fn record(decision: StopTurn) -> Decision {
         Decision::Stop(decision)
     }

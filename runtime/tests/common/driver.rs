@@ -66,6 +66,7 @@ impl Driver {
         let limits = Limits {
             continuations_in_a_row: u32::from(new.tape.pick(4)) + 1,
             continuations_per_turn: u32::from(new.tape.pick(4)) + 2,
+            ..Limits::default()
         };
         new.limits = limits;
         new

@@ -310,16 +310,25 @@ impl Reader<'_> {
         };
         let mut env = Vec::new();
         for entry in entries {
-            match &entry.value.value {
-                Value::String(value)
-                    if !entry.key.is_empty() && !entry.key.contains(['=', '\0']) && !value.contains('\0') =>
-                {
-                    env.push((entry.key.to_string(), value.to_string()));
-                }
-                _ => {
+            let value = match &entry.value.value {
+                Value::String(value) => Some(value.to_string()),
+                Value::Number(literal) => Some((*literal).to_owned()),
+                Value::Bool(value) => Some(value.to_string()),
+                _ => None,
+            };
+            let value = value.filter(|value| !value.contains('\0'));
+            match value.filter(|_| !entry.key.is_empty() && !entry.key.contains(['=', '\0'])) {
+                Some(value) => env.push((entry.key.to_string(), value)),
+                None => {
                     let message =
-                        format!("the variable `{}` is ignored: its value must be a string", entry.key);
-                    self.say(Severity::Warning, "hooks/bad-env", entry.at, message, None);
+                        format!("the variable `{}` is ignored: no program can be given it", entry.key);
+                    self.say(
+                        Severity::Warning,
+                        "hooks/bad-env",
+                        entry.at,
+                        message,
+                        Some("the value must be a string"),
+                    );
                 }
             }
         }

@@ -19,9 +19,11 @@ pub(crate) fn base(
     settings: &[(String, String)],
     host: &[(OsString, OsString)],
 ) -> Variables {
-    let telemetry = std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("OTEL_"));
-    let mut out: Variables = telemetry.map(|(name, _)| (name, None)).collect();
-    out.extend(settings.iter().map(|(name, value)| (name.into(), Some(value.into()))));
+    let telemetry = |name: &str| name.starts_with("OTEL_");
+    let inherited = std::env::vars_os().filter(|(name, _)| telemetry(&name.to_string_lossy()));
+    let mut out: Variables = inherited.map(|(name, _)| (name, None)).collect();
+    let settings = settings.iter().filter(|(name, _)| !telemetry(name));
+    out.extend(settings.map(|(name, value)| (name.into(), Some(value.into()))));
     out.extend(host.iter().map(|(name, value)| (name.clone(), Some(value.clone()))));
     let mut set = |name: &str, value: OsString| out.push((name.into(), Some(value)));
     set("CLAUDE_PROJECT_DIR", project.into());

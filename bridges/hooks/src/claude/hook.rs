@@ -21,6 +21,7 @@ use portcullis_runtime::{
     Starting, Submit, Submitted, TurnContinuation,
 };
 use std::{path::Path, sync::Arc};
+use tracing::Instrument;
 
 /// A hook, compiled.
 pub(crate) struct Hook {
@@ -72,6 +73,7 @@ impl Hook {
             limit: self.definition.timeout,
             permits: house.permits.clone(),
         })
+        .instrument(tracing::debug_span!("hook", handler = %self.id))
         .await;
         let mut answer = self.terms().read(&ran);
         look(&mut answer);
@@ -90,11 +92,14 @@ impl Hook {
 
     fn records(&self, ran: &Ran, answer: &Answer) -> Vec<OwnRecord> {
         let (dialect, event, handler) = (super::DIALECT, self.definition.event.name(), &*self.id.handler);
+        let words = self.definition.written.args.iter().flatten().map(|arg| &**arg);
+        let line: Vec<&str> = std::iter::once(self.command()).chain(words).collect();
+        let line = line.join(" ");
         let invoked = Invoked {
             dialect,
             event,
             handler,
-            command: Some(self.command()),
+            command: Some(&line),
             matcher: self.definition.matcher_text.as_deref(),
         };
         let mut result = Answered {

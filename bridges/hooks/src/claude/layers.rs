@@ -6,10 +6,14 @@ use super::{
 };
 use crate::report::{Report, Severity};
 use std::{
-    fs, io,
+    fs,
+    io::{self, Read},
     path::{Path, PathBuf},
     sync::Arc,
 };
+
+/// How large a hook file may be, in bytes.
+const LARGEST: u64 = 8 * 1024 * 1024;
 
 /// Which hook files a host lets count. Default: the project's `.claude/settings.json` and `.claude/settings.local.json`.
 ///
@@ -117,7 +121,7 @@ pub(crate) struct Loaded {
 pub(crate) fn load(project: &Path, layers: &Layers, reports: &mut Vec<Report>) -> Loaded {
     let mut files: Vec<(Arc<Origin>, File)> = Vec::new();
     let mut add = |path: PathBuf, managed: bool, plugin: Option<Plugin>, must_exist: bool| {
-        let bytes = match fs::read(&path) {
+        let bytes = match read(&path) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == io::ErrorKind::NotFound && !must_exist => return,
             Err(error) => {
@@ -150,6 +154,20 @@ pub(crate) fn load(project: &Path, layers: &Layers, reports: &mut Vec<Report>) -
         add(plugin.file.clone(), false, Some(place), true);
     }
     merge(files, reports)
+}
+
+/// A whole file of a size that settings have. What is no plain file is not even opened: reading a pipe or a device would never
+/// end, and a project is not to be trusted with that.
+fn read(path: &Path) -> io::Result<Vec<u8>> {
+    if !fs::metadata(path)?.is_file() {
+        return Err(io::Error::other("it is not a plain file"));
+    }
+    let mut bytes = Vec::new();
+    fs::File::open(path)?.take(LARGEST + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > LARGEST {
+        return Err(io::Error::other(format!("it is larger than {LARGEST} bytes")));
+    }
+    Ok(bytes)
 }
 
 /// Off switches: the last layer that says anything about `disableAllHooks` decides for all hooks that are not managed; said

@@ -178,6 +178,7 @@ impl Terms<'_> {
                 Ok(arguments) => answer.rewrite = Some(arguments),
                 // Running the call as it was could be just what the hook meant to prevent.
                 Err(why) => {
+                    answer.failure = Some(format!("its new arguments cannot be used: {why}"));
                     answer.verdict = Some(Verdict::Block(format!(
                         "[{}]: its new arguments cannot be used, so the call was not run: {why}",
                         self.command
@@ -198,6 +199,7 @@ impl Terms<'_> {
                 spoken: answer.spoken,
                 halt: answer.halt,
                 message: answer.message,
+                failure: Some("a process it left behind held its output open".into()),
                 ..Answer::default()
             };
             answer.verdict = Some(verdict);

@@ -134,7 +134,7 @@ impl Style<'_> {
 
     pub(crate) fn stop(&self, input: &Ending) -> Vec<u8> {
         let mut p = self.open(Event::Stop, &input.scene, input.scene.prompt, true);
-        p.raw("stop_hook_active", if input.forced > 0 { "true" } else { "false" });
+        p.raw("stop_hook_active", if input.forced_in_turn > 0 { "true" } else { "false" });
         p.text("last_assistant_message", &input.last_text);
         p.raw("background_tasks", "[]");
         p.raw("session_crons", "[]");

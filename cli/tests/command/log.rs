@@ -1,0 +1,53 @@
+//! `portcullis log`.
+
+use crate::support::{Project, records};
+
+const MODEL: &str = r#"{"turns": [
+    {"prompt": "first", "steps": [{"text": "one"}]},
+    {"prompt": "second", "steps": [{"text": "two", "finish": "max_tokens"}]}
+]}"#;
+
+#[test]
+fn it_lists_the_sessions() {
+    let project = Project::new(MODEL);
+    project.log(&[]).refused(&["no sessions yet", "portcullis run"]);
+    assert_eq!(project.run(&[]).code, Some(1));
+    assert_eq!(project.run(&["--session", "alpha"]).code, Some(1));
+    let list = project.log(&[]);
+    assert_eq!((list.code, list.err.as_str()), (Some(0), ""));
+    let rows: Vec<Vec<&str>> = list.out.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(rows[0], ["session", "turns", "records", "questions", "last", "turn"]);
+    assert_eq!((rows[1][0], rows[1][1], rows[1][3], rows[1][4]), ("alpha", "2", "0", "max_tokens"));
+    assert_eq!(rows[2][0], "run-1");
+    let json = project.log(&["--json"]).out;
+    assert!(json.starts_with(r#"{"session":"alpha","turns":2,"records":"#), "{json}");
+    assert!(
+        json.lines().all(|line| line.ends_with(r#""last_end":"max_tokens","open_questions":0}"#)),
+        "{json}"
+    );
+}
+
+#[test]
+fn it_shows_a_session() {
+    let project = Project::new(MODEL);
+    let run = project.run(&["--json"]);
+    let shown = project.log(&["run-1", "--json"]);
+    assert_eq!((shown.code, shown.out), (Some(0), run.out), "the very lines that the run printed");
+    let timeline = project.log(&["run-1"]).out;
+    for part in ["you         first", "model       one", "you         second", "max_tokens  the model ran"] {
+        assert!(timeline.contains(part), "there is no {part:?} in\n{timeline}");
+    }
+    project.log(&["run-7"]).refused(&["no session `run-7`", "run-1"]);
+    project.log(&["a/b"]).refused(&["is not a session name"]);
+}
+
+// C-LOG-1: the log is only read.
+#[test]
+fn reading_changes_nothing() {
+    let project = Project::new(MODEL);
+    project.run(&[]);
+    let before = project.log(&["run-1", "--json"]).out;
+    project.log(&[]);
+    assert_eq!(project.log(&["run-1", "--json"]).out, before);
+    assert!(!records(&before).is_empty());
+}

@@ -1,0 +1,10 @@
+//! The built binary against real directories, hooks, processes and terminals.
+
+mod asks;
+mod ends;
+mod first_session;
+mod log;
+mod sessions;
+mod setup;
+mod signals;
+mod support;
