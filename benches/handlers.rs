@@ -25,6 +25,9 @@ const ASKS: usize = 2000;
 
 fn main() -> ExitCode {
     let Some(mut bars) = Bars::from_args() else { return ExitCode::SUCCESS };
+    if !bars.wants("handler-slope") {
+        return ExitCode::SUCCESS;
+    }
     let rt = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let mut pairs = Vec::new();
     for _ in 0..bars.pairs(100).div_ceil(PAIRS) {

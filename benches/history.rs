@@ -10,7 +10,7 @@ use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use std::{alloc::System, process::ExitCode};
 use support::{
     Bars,
-    house::{self, Head},
+    house::{self, Head, Stamps},
 };
 
 #[global_allocator]
@@ -21,6 +21,9 @@ const AROUND: usize = 8;
 
 fn main() -> ExitCode {
     let Some(mut bars) = Bars::from_args() else { return ExitCode::SUCCESS };
+    if !(bars.wants("history-bytes") || bars.wants("history-cpu")) {
+        return ExitCode::SUCCESS;
+    }
     let rt = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let (mut bytes, mut cpu) = (Vec::new(), Vec::new());
     for _ in 0..bars.pairs(40) {
@@ -41,7 +44,7 @@ struct Cost {
 /// Late and early.
 async fn session() -> (Cost, Cost) {
     let model = Head { calls: 1, arguments: house::arguments(64) };
-    house::driven(model, async |session: Session| {
+    house::driven(model, house::note(Stamps::default(), 1), async |session: Session| {
         plain(&session, 10 - AROUND).await;
         let early = around(&session).await;
         plain(&session, 1000 - 10 - 2 * AROUND - 1).await;

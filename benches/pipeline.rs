@@ -2,11 +2,12 @@
 //!
 //! A turn makes nine calls, one after another. From the start of the first body to that of the ninth lie eight whole
 //! trips: return, records, answer to the turn, the law, the ask to the registry, seal, schema, records, barrier, body.
-//! Both sides run the same turn with the same stamps in the tool, on one thread each, by that thread's CPU clock.
+//! Both sides run the same turn with the same stamps in the tool, on the session's own thread, by its CPU clock: the
+//! measurement is the body of a tool of another session.
 
 mod support;
 
-use portcullis::{MemoryJournal, Runtime};
+use portcullis::{MemoryJournal, Session};
 use std::{process::ExitCode, sync::Arc};
 use support::{
     Bars,
@@ -24,24 +25,25 @@ fn main() -> ExitCode {
     let Some(mut bars) = Bars::from_args() else { return ExitCode::SUCCESS };
     let rt = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     for (name, bytes) in [("pipeline-64b", 64), ("pipeline-2k", 2048)] {
+        if !bars.wants(name) {
+            continue;
+        }
         let rounds = bars.pairs(200).div_ceil(PAIRS);
-        let pairs = rt.block_on(measure(bytes, rounds));
+        let pairs: Vec<_> = (0..rounds).flat_map(|_| rt.block_on(measure(bytes))).collect();
         bars.ratio(name, 1.5, "ns", &pairs);
     }
     bars.finish()
 }
 
-async fn measure(bytes: usize, rounds: usize) -> Vec<(f64, f64)> {
+async fn measure(bytes: usize) -> Vec<(f64, f64)> {
     let model = Head { calls: CALLS, arguments: house::arguments(bytes) };
-    let trips = (TURNS * (CALLS - 1)) as f64;
-    let mut pairs = Vec::new();
-    for _ in 0..rounds {
-        let (ours, floor) = (Stamps::default(), Stamps::default());
-        let builder = Runtime::builder(model.clone()).tool(house::note(ours.clone(), CALLS));
-        let runtime = house::start(builder).await;
-        let session = house::session(&runtime, "s").await;
+    let (ours, floor) = (Stamps::default(), Stamps::default());
+    let stamps = ours.clone();
+    house::driven(model.clone(), house::note(ours, CALLS), async move |session: Session| {
         let journal = Arc::new(MemoryJournal::new());
-        let mut plain = Plain::open("s", journal, model.clone(), house::note(floor.clone(), CALLS)).await;
+        let mut plain = Plain::open("s", journal, model, house::note(floor.clone(), CALLS)).await;
+        let trips = (TURNS * (CALLS - 1)) as f64;
+        let mut pairs = Vec::new();
         for pair in 0..=PAIRS {
             for _ in 0..TURNS {
                 house::turn(&session, "go").await;
@@ -49,13 +51,13 @@ async fn measure(bytes: usize, rounds: usize) -> Vec<(f64, f64)> {
             for _ in 0..TURNS {
                 plain.turn("go").await;
             }
-            let taken = (ours.take() / trips, floor.take() / trips);
+            let taken = (stamps.take() / trips, floor.take() / trips);
             // The first warms up.
             if pair > 0 {
                 pairs.push(taken);
             }
         }
-        runtime.shutdown(std::time::Duration::from_secs(10)).await;
-    }
-    pairs
+        pairs
+    })
+    .await
 }

@@ -30,19 +30,16 @@ fn main() -> ExitCode {
     let model = Head { calls: 1, arguments: house::arguments(64) };
     let rounds = bars.pairs(200).div_ceil(PAIRS);
 
-    let mut pairs = Vec::new();
-    for _ in 0..rounds {
-        pairs.extend(rt.block_on(one_thread(model.clone())));
+    if bars.wants("actor-tax") {
+        let pairs: Pairs = (0..rounds).flat_map(|_| rt.block_on(one_thread(model.clone()))).collect();
+        bars.ratio("actor-tax", 1.5, "ns", &pairs);
+        let rounds = rounds.div_ceil(2);
+        let pairs: Pairs = (0..rounds).flat_map(|_| rt.block_on(across_threads(model.clone()))).collect();
+        bars.note("actor-tax-across-threads", "ns", &pairs);
     }
-    bars.ratio("actor-tax", 1.5, "ns", &pairs);
-
-    let mut pairs = Vec::new();
-    for _ in 0..rounds.div_ceil(2) {
-        pairs.extend(rt.block_on(across_threads(model.clone())));
+    if ["turn-hops", "turn-records", "turn-barriers"].iter().any(|name| bars.wants(name)) {
+        rt.block_on(counts(model, &mut bars));
     }
-    bars.note("actor-tax-across-threads", "ns", &pairs);
-
-    rt.block_on(counts(model, &mut bars));
     bars.finish()
 }
 
@@ -90,7 +87,7 @@ async fn pairs(session: &Session, prompts: &mpsc::Sender<Prompt>, clock: fn() ->
 }
 
 async fn one_thread(model: Head) -> Pairs {
-    house::driven(model.clone(), async |session: Session| {
+    house::driven(model.clone(), house::note(Stamps::default(), 1), async |session: Session| {
         let (prompts, prompted) = mpsc::channel(32);
         let task = tokio::task::spawn_local(plain_task(model, prompted));
         let pairs = pairs(&session, &prompts, support::thread_ns).await;

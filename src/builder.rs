@@ -1,6 +1,6 @@
 //! The builder: the one place that knows both the actors and the bridges.
 
-use portcullis_actors::{Config, Leftover, LiveCall, Session, SessionOptions, StartError};
+use portcullis_actors::{Config, Leftover, LiveCall, Session, SessionOptions, Stall, StartError};
 use portcullis_runtime::{
     BadSessionId, Extension, Journal, Limits, MemoryJournal, Model, Registered, Registrar, SessionId, Table,
     Tool, plan::TableError,
@@ -50,6 +50,14 @@ impl Builder {
     /// stable from release to release.
     pub fn policy(mut self, owner: &str, register: impl FnOnce(&mut Registrar<'_>)) -> Builder {
         self.table.register(owner, register);
+        self
+    }
+
+    /// Mounts an extension that observes: results and subagents' ends. If it registers anything that decides, the
+    /// runtime does not start.
+    pub fn mount(mut self, extension: Arc<dyn Extension>) -> Builder {
+        let owner = extension.owner().to_owned();
+        self.table.register_observing(&owner, |at| extension.register(at));
         self
     }
 
@@ -153,6 +161,29 @@ impl Runtime {
     pub async fn open(&self, name: impl AsRef<str>, options: SessionOptions) -> Result<Session, OpenError> {
         let id = SessionId::new(name)?;
         Ok(self.inner.session(id, options).await?)
+    }
+
+    /// Opens a session with registrations of its own beside the runtime's: they cover it and its subagents, and no other
+    /// session. A session that is live already keeps what it was opened with.
+    pub async fn open_with(
+        &self,
+        name: impl AsRef<str>,
+        options: SessionOptions,
+        owner: &str,
+        register: impl FnOnce(&mut Registrar<'_>),
+    ) -> Result<Session, OpenError> {
+        let id = SessionId::new(name)?;
+        Ok(self.inner.session_with(id, options, owner, register).await?)
+    }
+
+    /// Code that blocked its arbiter's thread for over 100 ms: whose, where and for how long. The last 64.
+    pub fn stalls(&self) -> Vec<Stall> {
+        self.inner.stalls()
+    }
+
+    /// What no gate can reach, with the reason.
+    pub fn uncovered(&self) -> Vec<(&'static str, &'static str)> {
+        self.inner.uncovered()
     }
 
     /// Every registration, read from the very table that the dispatcher reads.

@@ -36,11 +36,13 @@
 //! # }
 //! ```
 
+mod agent;
 mod builder;
 
+pub use agent::{AgentKind, agent_tool};
 pub use builder::{Builder, OpenError, Runtime};
 pub use portcullis_actors::{
-    Answer, AnswerError, Ask, Event, Events, Leftover, LiveCall, Session, SessionOptions, StartError,
+    Answer, AnswerError, Ask, Event, Events, Leftover, LiveCall, Session, blocking, SessionOptions, Stall, StartError,
     SubmitError, Turn, TurnCost,
 };
 pub use portcullis_models::ScriptedModel;

@@ -11,6 +11,7 @@
 //! message silently: a full queue is a typed error that hands the prompt back.
 
 mod admission;
+mod blocking;
 mod contain;
 mod control;
 mod cx;
@@ -28,6 +29,7 @@ mod subagent;
 mod turn;
 mod watchdog;
 
+pub use blocking::blocking;
 pub use control::{Answer, AnswerError, Ask};
 pub use events::{Event, Events};
 pub use handles::{Session, SubmitError, Turn, TurnCost};

@@ -245,3 +245,21 @@ async fn overload_is_typed_and_loses_nothing() {
     let queued = house.kinds().iter().filter(|k| *k == "prompt/queued").count();
     assert!(queued > 30, "{queued}");
 }
+
+// C-PIPE-4: a handler that says it may block runs on the blocking pool: nothing stalls, and its panic is its failure.
+#[tokio::test]
+async fn a_blocking_handler_blocks_nobody() {
+    let house = house(vec![calls(&[("Echo", r#"{"text":"x"}"#), ("Echo", r#"{"text":"boom"}"#)]), say("done")], |at| {
+        let slow = |call: Execution| {
+            std::thread::sleep(Duration::from_millis(200));
+            assert!(!call.arguments.text().contains("boom"), "on purpose");
+            Gate::allow()
+        };
+        at.handler::<PreExecute>("slow", portcullis_actors::blocking(slow));
+    })
+    .await;
+    assert_eq!(house.prompt("go").await, EndReason::Completed);
+    assert_eq!(house.runtime.stalls(), []);
+    let ends: Vec<&str> = house.results().iter().map(|r| r.outcome.name()).collect();
+    assert_eq!(ends, ["completed", "handler_failure"]);
+}

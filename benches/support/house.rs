@@ -124,6 +124,7 @@ pub async fn turn(session: &Session, prompt: &str) {
 /// talk to: subject and floor are then on one thread, under one clock, and no wake crosses threads.
 pub async fn driven<T: Send + 'static>(
     model: Head,
+    tool: impl Tool,
     measure: impl AsyncFnOnce(Session) -> T + Send + 'static,
 ) -> T {
     let (session, answer) = (Arc::<OnceLock<Session>>::default(), Arc::<Mutex<Option<T>>>::default());
@@ -135,9 +136,7 @@ pub async fn driven<T: Send + 'static>(
             *taken.lock().unwrap_or_else(PoisonError::into_inner) = Some(measured);
         })
     });
-    let builder =
-        Runtime::builder(model).tool(note(Stamps::default(), 1)).tool(Drive(Mutex::new(Some(job))));
-    let runtime = start(builder).await;
+    let runtime = start(Runtime::builder(model).tool(tool).tool(Drive(Mutex::new(Some(job))))).await;
     assert!(session.set(self::session(&runtime, "s").await).is_ok());
     turn(&self::session(&runtime, "driver").await, "drive").await;
     runtime.shutdown(Duration::from_secs(10)).await;

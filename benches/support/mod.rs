@@ -9,6 +9,7 @@ use std::process::ExitCode;
 /// The bars of one bench, as they are measured.
 pub struct Bars {
     short: bool,
+    named: Vec<String>,
     over: Vec<String>,
 }
 
@@ -22,7 +23,13 @@ impl Bars {
             return None;
         }
         let short = has("--short") || std::env::var_os("PORTCULLIS_BENCH_SHORT").is_some();
-        Some(Bars { short, over: Vec::new() })
+        let named = args.into_iter().skip(1).filter(|arg| !arg.starts_with('-')).collect();
+        Some(Bars { short, named, over: Vec::new() })
+    }
+
+    /// False when others were asked for by name: `cargo bench -- hook-tax`.
+    pub fn wants(&self, name: &str) -> bool {
+        self.named.is_empty() || self.named.iter().any(|named| name.contains(named.as_str()))
     }
 
     /// As many pairs as this form of the bench takes.
