@@ -7,12 +7,13 @@ use crate::{
     handles::{TurnCost, TurnDone},
     hooks::HookRunner,
     host::Host,
+    judge::Stop,
     ledger::Ledger,
     runtime::{Profile, Shared},
     watchdog::{Pulse, Who},
 };
 use actix::Addr;
-use portcullis_runtime::{EndReason, HandlerId, JournalError, Point, Scene, Seq, SessionInfo};
+use portcullis_runtime::{Draft, EndReason, HandlerId, JournalError, Point, Scene, Seq, SessionInfo, Ticket};
 use std::{
     cell::{Cell, RefCell},
     collections::HashMap,
@@ -81,6 +82,16 @@ impl SessionCx {
         let done = Arc::new(TurnDone { number, end: end.clone(), cost });
         let cancelled = matches!(end, EndReason::Aborted { .. });
         self.control.close_turn(&done, cancelled);
+    }
+
+    /// Commits records of an open turn. Whatever is left over of a turn that is over (its loop died, its handler
+    /// answered too late) has nothing more to say, and harms nobody.
+    pub(crate) fn commit(&self, drafts: Vec<Draft>) -> Result<Ticket, Stop> {
+        let stale = self.ledger.read(|s| drafts.iter().any(|d| d.at.turn != s.open_turn()));
+        if stale {
+            return Err(Stop::Failed);
+        }
+        Ok(self.ledger.commit(drafts)?)
     }
 
     /// Waits until everything committed so far is durable, letting other turns go on meanwhile.

@@ -289,6 +289,7 @@ async fn open_session(
         handle: handle.clone(),
         host: kit.host,
         turn: None,
+        handed_over: false,
     };
     Ok((Session { inner: handle }, actor.start()))
 }

@@ -86,7 +86,7 @@ pub(crate) async fn judge<S: Seam>(
                 ms: u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
             };
             drafts.push(Draft::new(at.clone(), decision));
-            let _enqueued = cx.ledger.commit(drafts)?;
+            let _enqueued = cx.commit(drafts)?;
         }
     }
     Ok(())

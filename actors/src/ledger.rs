@@ -55,9 +55,13 @@ impl Ledger {
             batch.records.push(record);
         }
         self.appends.set(self.appends.get() + 1);
+        // A journal that panics has broken its word: the state is ahead of it, and nothing may be built on that.
+        let commits = own.commits.clone();
+        let appending = Appending { commits: &commits };
         let ticket = self.journal.append(own, batch);
+        std::mem::forget(appending);
         if let Err(error) = &ticket {
-            own.commits.failed(error.clone());
+            commits.failed(error.clone());
         }
         ticket
     }
@@ -97,6 +101,17 @@ impl Ledger {
     /// Barriers awaited and records written since the session was opened.
     pub(crate) fn counts(&self) -> (u64, u64) {
         (self.barriers.get(), self.state.borrow().head().0)
+    }
+}
+
+/// Poisons the ledger if it is dropped, which happens only while a panic unwinds.
+struct Appending<'c> {
+    commits: &'c Commits,
+}
+
+impl Drop for Appending<'_> {
+    fn drop(&mut self) {
+        self.commits.failed(JournalError::Indeterminate("the journal panicked".into()));
     }
 }
 

@@ -10,7 +10,9 @@ use crate::{
     turn::TurnActor,
 };
 use actix::prelude::*;
-use portcullis_runtime::{At, Body, Cancel, Draft, EndReason, JournalError, PromptQueued, Settle, law::Next};
+use portcullis_runtime::{
+    At, Body, Cancel, Cause, Draft, EndReason, JournalError, PromptQueued, Settle, law::Next,
+};
 use std::{rc::Rc, sync::Arc, time::Instant};
 
 /// The actor.
@@ -21,6 +23,8 @@ pub(crate) struct SessionActor {
     pub(crate) handle: Arc<SessionInner>,
     pub(crate) host: Addr<Host>,
     pub(crate) turn: Option<Addr<TurnActor>>,
+    /// Another actor takes the session over, behind the same door.
+    pub(crate) handed_over: bool,
 }
 
 impl Actor for SessionActor {
@@ -37,8 +41,7 @@ impl Drop for SessionActor {
     /// Whoever waits is told, and the name is free again. A panic of our own is another matter: the host restarts the
     /// session from its log under the same handle, and who waits goes on waiting (C-RUN-3).
     fn drop(&mut self) {
-        let restart = || self.host.try_send(Restart { session: self.handle.clone() }).is_ok();
-        if std::thread::panicking() && restart() {
+        if self.handed_over || (std::thread::panicking() && self.hand_over()) {
             return;
         }
         leave(&self.room, &self.cx.shared, &self.handle);
@@ -100,6 +103,12 @@ impl StreamHandler<Submit> for SessionActor {
 }
 
 impl SessionActor {
+    /// Has the host take the session up again from its log.
+    fn hand_over(&mut self) -> bool {
+        self.handed_over = self.host.try_send(Restart { session: self.handle.clone() }).is_ok();
+        self.handed_over
+    }
+
     /// Opens a turn if one is owed and none is open. The batch is what is queued now: a prompt that comes later, even
     /// right after a cancel of this turn, waits for the next one.
     fn wake(&mut self, ctx: &mut Context<Self>) {
@@ -173,7 +182,12 @@ impl actix::Handler<TurnOver> for SessionActor {
             Some(Ok(_)) => {}
             Some(Err(Stop::Journal(error))) => return self.poisoned(&error, ctx),
             Some(Err(Stop::Cancelled | Stop::Failed)) | None => {
-                // C-RUN-3: a defect in the loop ends its own turn, by the law, with every call answered.
+                // C-RUN-3: a defect in the loop ends its own turn, by the law, with every call answered. What still runs
+                // of it is told to stop, and finds that its turn is over.
+                self.handle.control.cancel(Cause::Shutdown);
+                if self.cx.ledger.failure().is_some() && self.hand_over() {
+                    return ctx.stop();
+                }
                 let (turn, drafts) = self.cx.ledger.read(|s| {
                     (
                         s.open_turn().unwrap_or_default(),

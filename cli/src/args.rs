@@ -20,19 +20,22 @@ pub(crate) struct Args {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Mode {
     /// Plays the script in DIR/model.json, under the hooks in DIR/.claude/settings.json
+    ///
+    /// Sends the prompt of each of the script's turns in order and shows what happens as it happens: what the model says, each
+    /// call, who decided what about it, why and how long that took. Bash, Read, Write and Edit work in DIR. Every record of
+    /// the session is on disk, in DIR/.portcullis/journal.db, before it takes effect.
+    ///
+    /// When a hook asks for approval, the question is put on the terminal. Without a terminal such calls are denied, unless
+    /// --yes allows them. Ctrl-C cancels the turn and closes its log; a second Ctrl-C leaves the turn open, to be continued
+    /// with --session.
     Run(RunArgs),
     /// Lists the sessions of DIR, or shows one
+    ///
+    /// A session is shown as the timeline that `run` showed. This only reads, so it also works beside a live run.
     Log(LogArgs),
 }
 
-/// Plays the script in DIR/model.json, under the hooks in DIR/.claude/settings.json.
-///
-/// Sends the prompt of each of the script's turns in order and shows what happens as it happens: what the model says, each
-/// call, who decided what about it, why and how long that took. Bash, Read, Write and Edit work in DIR. Every record of the session
-/// is kept in DIR/.portcullis/journal.db before it takes effect.
-///
-/// When a hook asks for approval, the question is put on the terminal. Without a terminal such calls are denied, unless --yes
-/// allows them. Ctrl-C cancels the turn and closes its log; a second Ctrl-C leaves the turn open, to be continued.
+/// The arguments of `run`.
 #[derive(Debug, ClapArgs)]
 #[command(
     after_help = "Exit codes: 0 every turn completed, 1 a turn ended in any other way, 2 it did not start."
@@ -54,7 +57,7 @@ pub(crate) struct RunArgs {
     pub(crate) session: Option<String>,
 }
 
-/// Lists the sessions of DIR, or shows one as the timeline that `run` showed. Also works beside a live run.
+/// The arguments of `log`.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct LogArgs {
     /// The project

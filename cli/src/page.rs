@@ -4,7 +4,7 @@ use crate::{
     paint::{Paint, Tint, clean, head, wrap},
     words::names,
 };
-use portcullis::Content;
+use portcullis::{CallPath, Content};
 
 /// Where the text begins, beside the labels.
 const GUTTER: usize = 12;
@@ -21,16 +21,43 @@ pub(crate) struct Page {
     /// Handlers that had nothing against it, held back to be named on one line.
     passed: Vec<String>,
     passed_as: &'static str,
+    /// The call whose heading was printed last.
+    under: Option<CallPath>,
+    /// A heading to be printed again before the next line.
+    heading: Option<(CallPath, String, String)>,
 }
 
 impl Page {
     pub(crate) fn new(paint: Paint) -> Page {
-        Page { paint, out: String::new(), passed: Vec::new(), passed_as: "" }
+        Page { paint, out: String::new(), passed: Vec::new(), passed_as: "", under: None, heading: None }
     }
 
     /// What was written since the last time.
     pub(crate) fn take(&mut self) -> String {
         std::mem::take(&mut self.out)
+    }
+
+    /// A call's heading, at once.
+    pub(crate) fn heading(&mut self, call: &CallPath, name: &str, text: &str) {
+        self.leave();
+        self.block(name, Tint::Name, text, Tint::Plain, BESIDE);
+        self.under = Some(call.clone());
+    }
+
+    /// What comes next is about this call: its heading is printed again if another one's was meanwhile, and if anything
+    /// comes at all.
+    pub(crate) fn back_to(&mut self, call: &CallPath, name: &str, text: &str) {
+        self.flush();
+        self.heading = None;
+        if self.under.as_ref() != Some(call) {
+            self.heading = Some((call.clone(), name.to_owned(), text.to_owned()));
+        }
+    }
+
+    /// What comes next is about no call.
+    pub(crate) fn leave(&mut self) {
+        self.flush();
+        (self.under, self.heading) = (None, None);
     }
 
     /// Someone had nothing against it: named with the others on one line.
@@ -88,7 +115,13 @@ impl Page {
     }
 
     fn label(&mut self, label: &str, tint: Tint, text: &str, text_tint: Tint) {
-        let label = cut(&clean(label), self.paint.width / 2);
+        if let Some((call, name, text)) = self.heading.take() {
+            let first = text.lines().next().unwrap_or_default();
+            self.label(&name, Tint::Name, &cut(&clean(first), self.paint.width / 2), Tint::Plain);
+            self.under = Some(call);
+        }
+        // A tool's name is the model's word.
+        let label = cut(&clean(label).replace('\n', " "), self.paint.width / 2);
         let pad = GUTTER.saturating_sub(label.chars().count()).max(1);
         let line = format!(
             "{}{}{}",

@@ -92,14 +92,15 @@ pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
     let width = width.max(1);
     let mut out = Vec::new();
     for line in text.trim_end().split('\n') {
-        let mut rest: Vec<char> = line.trim_end().chars().collect();
+        let chars: Vec<char> = line.trim_end().chars().collect();
+        let mut rest = &chars[..];
         while rest.len() > width {
             let space = rest[..=width].iter().rposition(|c| *c == ' ').filter(|at| *at > width / 3);
             let at = space.unwrap_or(width);
             out.push(rest[..at].iter().collect::<String>().trim_end().to_owned());
-            rest.drain(..at + usize::from(space.is_some()));
+            rest = &rest[at + usize::from(space.is_some())..];
         }
-        out.push(rest.into_iter().collect());
+        out.push(rest.iter().collect());
     }
     out
 }

@@ -9,9 +9,9 @@ use crate::{
     words::{Names, arguments, how_long, names},
 };
 use portcullis::{
-    Arguments, AssistantBlock, AssistantMessage, At, Body, CallPath, Content, Continue, Decision,
+    Arguments, AssistantBlock, AssistantMessage, Body, CallPath, Content, Continue, Decision,
     DecisionRecorded, EndReason, Ended, Finish, Gate, GuardVerdict, HandlerId, InputResolved, OwnRecord,
-    Record, Resolution, Review, Seq, Source, Submit, ToolCall, ToolResult, ToolReturned, ToolRewrite,
+    Record, Resolution, Review, Seq, Source, StopTurn, Submit, ToolResult, ToolReturned, ToolRewrite,
     TurnEnd, View,
 };
 use std::{collections::HashMap, sync::Arc};
@@ -25,14 +25,8 @@ pub(crate) struct Timeline {
     queued: HashMap<Seq, Content>,
     /// The calls of the open step: name and arguments.
     calls: Vec<(String, String)>,
-    /// The call that the last heading was about.
-    shown: Option<CallPath>,
-    /// How long the proposals of the open call took.
-    proposed: HashMap<HandlerId, u64>,
-    /// What stands in the way of the open call was told.
-    told: bool,
-    /// What the body handed back, and whether as an error: shown as it came, before anyone reviewed it.
-    body: Option<(Content, bool)>,
+    /// Those of them that were told about. Bodies may overlap, so their records may alternate.
+    told: HashMap<CallPath, Told>,
     /// Context that came with a decision, and whose: it is told where it reaches the model.
     earned: Vec<(Arc<str>, String)>,
     /// In whose name questions are answered.
@@ -40,6 +34,19 @@ pub(crate) struct Timeline {
     /// The reasons given for going on, which the steering then repeats.
     goes_on: String,
     turn: Count,
+}
+
+/// What was told about a call.
+#[derive(Debug, Default)]
+struct Told {
+    name: String,
+    text: String,
+    /// How long its proposals took.
+    proposed: HashMap<HandlerId, u64>,
+    /// What stands in its way was told.
+    obstacle: bool,
+    /// What its body handed back, and whether as an error: shown as it came, before anyone reviewed it.
+    body: Option<(Content, bool)>,
 }
 
 /// What a turn came to.
@@ -61,10 +68,7 @@ impl Timeline {
             names: Names::default(),
             queued: HashMap::new(),
             calls: Vec::new(),
-            shown: None,
-            proposed: HashMap::new(),
-            told: false,
-            body: None,
+            told: HashMap::new(),
             earned: Vec::new(),
             person,
             goes_on: String::new(),
@@ -74,11 +78,19 @@ impl Timeline {
 
     /// The lines of a record; often none.
     pub(crate) fn show(&mut self, record: &Record) -> String {
-        if let Some(call) = &record.at.call {
-            self.heading(call);
-        } else {
-            self.shown = None;
+        match &record.at.call {
+            Some(call) => self.heading(call, &record.body),
+            None => self.page.leave(),
         }
+        let mut told = record.at.call.as_ref().and_then(|call| self.told.remove(call)).unwrap_or_default();
+        self.body(record, &mut told);
+        if let Some(call) = &record.at.call {
+            self.told.insert(call.clone(), told);
+        }
+        self.page.take()
+    }
+
+    fn body(&mut self, record: &Record, told: &mut Told) {
         match &record.body {
             Body::ConfigInForce(config) => {
                 let handlers = names(config.handlers.len(), "handler");
@@ -125,6 +137,7 @@ impl Timeline {
             }
             Body::StepStart(_) => {
                 self.turn.steps += 1;
+                self.told.clear();
                 self.page.space();
             }
             Body::ModelRequested(requested) if requested.attempt > 1 => {
@@ -132,15 +145,14 @@ impl Timeline {
                 self.page.block("model", Tint::Notice, &text, Tint::Plain, SAID);
             }
             Body::AssistantMessage(message) => self.assistant(message),
-            Body::ToolCall(call) => self.call(&record.at, call),
-            Body::ToolRewrite(rewrite) => self.rewritten(rewrite),
-            Body::DecisionRecorded(decision) => self.decision(decision),
+            Body::ToolRewrite(rewrite) => self.rewritten(rewrite, told),
+            Body::DecisionRecorded(decision) => self.decision(decision, told),
             // Each ask was told with its decision; a tool's own question has none.
             Body::InputRequested(asked) if asked.by.is_empty() => {
                 let reasons: Vec<&str> = asked.reasons.iter().map(|reason| reason.as_str()).collect();
                 self.page.block(" ? asks", Tint::Notice, &reasons.join("; "), Tint::Plain, BESIDE);
             }
-            Body::InputResolved(resolved) => self.resolved(resolved),
+            Body::InputResolved(resolved) => self.resolved(resolved, told),
             Body::ToolDispatched(dispatched) => {
                 self.page.flush();
                 if dispatched.attempt > 1 {
@@ -148,8 +160,8 @@ impl Timeline {
                     self.page.block(" · again", Tint::Notice, &text, Tint::Plain, BESIDE);
                 }
             }
-            Body::ToolReturned(returned) => self.returned(returned),
-            Body::ToolResult(result) => self.result(result),
+            Body::ToolReturned(returned) => self.returned(returned, told),
+            Body::ToolResult(result) => self.result(result, told),
             Body::TurnCancelled(cancelled) => {
                 let text = match &cancelled.by {
                     Source::User => "by you".to_owned(),
@@ -158,27 +170,52 @@ impl Timeline {
                 self.page.block("cancelled", Tint::Notice, &text, Tint::Plain, BESIDE);
             }
             Body::TurnEnd(end) => self.end(record, end),
+            Body::SubagentStarted(started) => {
+                let text = format!("{} starts; its log is a session of its own", started.child);
+                self.page.block(" · subagent", Tint::Name, &text, Tint::Plain, BESIDE);
+            }
+            Body::SubagentEnded(ended) => {
+                let text = format!("{}: {}", ended.child, ended.outcome.name());
+                self.page.block(" · subagent", Tint::Name, &text, Tint::Plain, BESIDE);
+            }
+            Body::CompactionEnded(compaction) => {
+                let text = format!("a summary stands for what came before: {}", compaction.summary.to_text());
+                self.page.block("compacted", Tint::Quiet, &text, Tint::Quiet, BESIDE);
+            }
             Body::Own(own) => self.own(own),
             _ => {}
         }
-        self.page.take()
     }
 
-    /// The call's name and arguments, once, before anything about it.
-    fn heading(&mut self, call: &CallPath) {
-        if self.shown.as_ref() == Some(call) {
-            return;
-        }
-        self.page.flush();
-        self.shown = Some(call.clone());
-        (self.told, self.body) = (false, None);
-        self.proposed.clear();
-        let known = match call.positions() {
-            [position] => usize::try_from(*position).ok().and_then(|position| self.calls.get(position)),
-            _ => None,
+    /// The call's name and arguments, before anything about it.
+    fn heading(&mut self, call: &CallPath, body: &Body) {
+        let position = call.positions().first().and_then(|first| usize::try_from(*first).ok());
+        let of_model = position.filter(|_| call.is_top()).and_then(|position| self.calls.get(position));
+        let said = match body {
+            // A call that a tool made was not in the model's message.
+            Body::ToolCall(made) if !call.is_top() => {
+                self.turn.calls += 1;
+                let text = match &made.arguments {
+                    Arguments::Sealed { text } => arguments(text.text()),
+                    Arguments::Refused { raw, .. } => arguments(raw),
+                };
+                Some((made.name.to_string(), format!("(within the call above) {text}")))
+            }
+            _ => of_model.cloned(),
         };
-        if let Some((name, text)) = known.cloned() {
-            self.page.block(&name, Tint::Name, &text, Tint::Plain, BESIDE);
+        match (self.told.get_mut(call), said) {
+            (Some(told), said) => {
+                if let Some((name, text)) = said {
+                    (told.name, told.text) = (name, text);
+                }
+                self.page.back_to(call, &told.name, &told.text);
+            }
+            (None, said) => {
+                let (name, text) =
+                    said.unwrap_or_else(|| ("a tool".into(), "makes a call of its own".into()));
+                self.page.heading(call, &name, &text);
+                self.told.insert(call.clone(), Told { name, text, ..Told::default() });
+            }
         }
     }
 
@@ -203,33 +240,15 @@ impl Timeline {
         }
     }
 
-    fn call(&mut self, at: &At, call: &ToolCall) {
-        // A call that a tool made was not in the model's message.
-        if at.call.as_ref().is_some_and(|path| !path.is_top()) {
-            let text = match &call.arguments {
-                Arguments::Sealed { text } => arguments(text.text()),
-                Arguments::Refused { raw, .. } => arguments(raw),
-            };
-            self.page.block(
-                &call.name,
-                Tint::Name,
-                &format!("(within the call above) {text}"),
-                Tint::Plain,
-                BESIDE,
-            );
-            self.turn.calls += 1;
-        }
-    }
-
-    fn rewritten(&mut self, rewrite: &ToolRewrite) {
+    fn rewritten(&mut self, rewrite: &ToolRewrite, told: &Told) {
         self.turn.changed += 1;
         let by = self.names.who(&rewrite.by);
-        let ms = self.proposed.get(&rewrite.by).map(|ms| format!(" ({})", how_long(*ms))).unwrap_or_default();
+        let ms = told.proposed.get(&rewrite.by).map(|ms| format!(" ({})", how_long(*ms))).unwrap_or_default();
         let text = format!("{by}{ms}: {}", arguments(rewrite.effective.text()));
         self.page.block(" ~ changed", Tint::Notice, &text, Tint::Plain, BESIDE);
     }
 
-    fn decision(&mut self, decision: &DecisionRecorded) {
+    fn decision(&mut self, decision: &DecisionRecorded, told: &mut Told) {
         let by = format!("{} ({})", self.names.who(&decision.id), how_long(decision.ms));
         if let Some(failure) = &decision.failure {
             let text = format!("{by}: {failure}; {}", decision.point.on_failure());
@@ -238,9 +257,9 @@ impl Timeline {
             let denies =
                 !matches!(decision.decision.word(), "pass" | "allow" | "accept" | "abstain" | "started");
             self.page.block(" ! failed", Tint::Bad, if denies { &text } else { &note }, Tint::Plain, BESIDE);
-            self.told |= denies;
+            told.obstacle |= denies;
         } else {
-            self.verdict(decision, &by);
+            self.verdict(decision, &by, told);
         }
         self.earned.extend(decision.context.iter().map(|text| (text.clone(), by.clone())));
         if let Some(halt) = &decision.halt {
@@ -248,14 +267,14 @@ impl Timeline {
         }
     }
 
-    fn verdict(&mut self, decision: &DecisionRecorded, by: &str) {
+    fn verdict(&mut self, decision: &DecisionRecorded, by: &str, told: &mut Told) {
         // Whoever adds context is named with it.
         let adds = !decision.context.is_empty();
         let mut tell =
             |label: &str, tint, text: &str| self.page.block(label, tint, text, Tint::Plain, BESIDE);
         match &decision.decision {
-            Decision::SessionStart(_) if adds => {}
-            Decision::SessionStart(_) => self.page.pass("ran", by),
+            Decision::SessionStart(_) | Decision::SubagentStart(_) if adds => {}
+            Decision::SessionStart(_) | Decision::SubagentStart(_) => self.page.pass("ran", by),
             Decision::PromptSubmit(Submit::Block { reason }) => {
                 tell(" ✗ blocked", Tint::Bad, &format!("{by}: {reason}"));
             }
@@ -264,25 +283,25 @@ impl Timeline {
             }
             Decision::Rewrite(proposal) => {
                 if proposal.arguments.is_some() {
-                    self.proposed.insert(decision.id.clone(), decision.ms);
+                    told.proposed.insert(decision.id.clone(), decision.ms);
                 }
                 match &proposal.carried {
                     // Told with the arguments it allows.
                     None | Some(Gate::Allow) if proposal.arguments.is_some() => {}
                     None if adds => {}
                     None => self.page.pass("passed", by),
-                    Some(gate) => self.gate(gate, by),
+                    Some(gate) => self.gate(gate, by, told),
                 }
             }
-            Decision::PreExecute(gate) => self.gate(gate, by),
+            Decision::PreExecute(gate) => self.gate(gate, by, told),
             Decision::Guard(GuardVerdict::Deny { reason }) => {
                 tell(" ✗ denied", Tint::Bad, &format!("{by}: {reason}"));
-                self.told = true;
+                told.obstacle = true;
             }
             Decision::PostExecute(Review::Block { feedback }) => {
                 tell(" ✗ objects", Tint::Bad, &format!("{by}: {feedback}"));
-                self.body = None;
-                self.told = true;
+                told.body = None;
+                told.obstacle = true;
             }
             Decision::PostExecute(Review::Accept { content: Some(_) }) => {
                 tell(" ~ changed", Tint::Notice, &format!("{by}: what the model reads"));
@@ -293,16 +312,17 @@ impl Timeline {
                 self.goes_on.push_str(reason);
                 self.goes_on.push('\n');
             }
+            Decision::Stop(StopTurn::Stop) => tell(" ■ stops", Tint::Notice, by),
             _ if adds => {}
             _ => self.page.pass("passed", by),
         }
     }
 
-    fn gate(&mut self, gate: &Gate, by: &str) {
+    fn gate(&mut self, gate: &Gate, by: &str, told: &mut Told) {
         match gate {
             Gate::Deny { reason } => {
                 self.page.block(" ✗ denied", Tint::Bad, &format!("{by}: {reason}"), Tint::Plain, BESIDE);
-                self.told = true;
+                told.obstacle = true;
             }
             Gate::Ask { reason } => {
                 let why = reason.as_ref().map_or("wants a person to agree", |reason| reason.as_str());
@@ -312,7 +332,7 @@ impl Timeline {
         }
     }
 
-    fn resolved(&mut self, resolved: &InputResolved) {
+    fn resolved(&mut self, resolved: &InputResolved, told: &mut Told) {
         let said = resolved.text.as_ref().map(|text| format!(": {text}")).unwrap_or_default();
         match resolved.resolution {
             Resolution::Allowed => {
@@ -335,14 +355,14 @@ impl Timeline {
                 self.page.block(" ✗ no answer", Tint::Bad, "nobody answered in time", Tint::Plain, BESIDE);
             }
         }
-        self.told = true;
+        told.obstacle = true;
     }
 
     fn by(&self, by: &Source) -> String {
         if *by == Source::User { self.person.to_owned() } else { source(by) }
     }
 
-    fn returned(&mut self, returned: &ToolReturned) {
+    fn returned(&mut self, returned: &ToolReturned, told: &mut Told) {
         let (label, tint) = match &returned.outcome.ended {
             Ended::Completed => (" ✓ done", Tint::Good),
             Ended::Timeout { .. } => (" ✗ too slow", Tint::Bad),
@@ -354,13 +374,13 @@ impl Timeline {
         if let Ended::HandlerFailure { failure, .. } = &returned.outcome.ended {
             self.page.block("", Tint::Plain, &failure.to_string(), Tint::Bad, BESIDE);
         }
-        self.body = Some((content, error));
+        told.body = Some((content, error));
     }
 
-    fn result(&mut self, result: &ToolResult) {
+    fn result(&mut self, result: &ToolResult, told: &mut Told) {
         self.page.flush();
         let stands =
-            self.body.take().map(|(content, error)| content == result.content && error == result.error);
+            told.body.take().map(|(content, error)| content == result.content && error == result.error);
         match stands {
             Some(true) => {}
             Some(false) => self.page.output(" ~ reads", Tint::Notice, "", &result.content),
@@ -369,7 +389,7 @@ impl Timeline {
                     self.turn.denied += 1;
                 }
                 // The reason stands above: it is the result.
-                if !self.told {
+                if !told.obstacle {
                     self.page.output(" ✗ not run", Tint::Bad, "", &result.content);
                 }
             }
@@ -454,3 +474,6 @@ fn why(names: &Names, end: &EndReason) -> String {
         _ => String::new(),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -209,7 +209,7 @@ impl Trip {
             Err(refused) => refuse(effective.text().into(), refused),
         };
         let rewrite = Draft::new(self.at.clone(), ToolRewrite { requested, effective, by });
-        let _enqueued = self.cx.ledger.commit(vec![rewrite, Draft::new(self.at.clone(), call)])?;
+        let _enqueued = self.cx.commit(vec![rewrite, Draft::new(self.at.clone(), call)])?;
         Ok(())
     }
 
@@ -265,7 +265,7 @@ impl Trip {
             drafts.push(Draft::new(self.at.clone(), decision));
         }
         if !drafts.is_empty() {
-            let _enqueued = self.cx.ledger.commit(drafts)?;
+            let _enqueued = self.cx.commit(drafts)?;
         }
         Ok(())
     }
@@ -285,11 +285,11 @@ impl Trip {
                 by: Source::Runtime,
             };
             drafts.push(Draft::new(self.at.clone(), none));
-            let _enqueued = self.cx.ledger.commit(drafts)?;
+            let _enqueued = self.cx.commit(drafts)?;
             return Ok(());
         }
         self.waiting(&requested, &execution);
-        let _enqueued = self.cx.ledger.commit(drafts)?;
+        let _enqueued = self.cx.commit(drafts)?;
         self.cx.barrier().await?;
         self.cx.asks.publish(&request);
         Ok(())
@@ -373,7 +373,7 @@ impl Trip {
     async fn commit(&self, drafts: Vec<Draft>) -> Result<(), Stop> {
         let observers = &self.cx.profile.table.observers;
         if observers.is_empty() {
-            let _enqueued = self.cx.ledger.commit(drafts)?;
+            let _enqueued = self.cx.commit(drafts)?;
             return Ok(());
         }
         let results: Vec<ToolResult> = drafts
@@ -385,7 +385,7 @@ impl Trip {
             .collect();
         let scene = self.scene();
         let name = self.cx.ledger.read(|s| s.call_facts(&self.key.call)).map(|f| f.name);
-        let ticket = self.cx.ledger.commit(drafts)?;
+        let ticket = self.cx.commit(drafts)?;
         let Some(name) = name.filter(|_| !results.is_empty()) else { return Ok(()) };
         ticket.wait().await?;
         for result in results {
@@ -408,7 +408,7 @@ impl Trip {
     }
 
     fn put(&self, body: impl Into<portcullis_runtime::Body>) -> Result<(), Stop> {
-        let _enqueued = self.cx.ledger.commit(vec![Draft::new(self.at.clone(), body)])?;
+        let _enqueued = self.cx.commit(vec![Draft::new(self.at.clone(), body)])?;
         Ok(())
     }
 

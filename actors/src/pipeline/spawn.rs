@@ -30,7 +30,7 @@ pub(super) async fn spawn(
     let child = opening.id.clone();
     let failed = |why: String| SpawnError::Failed(why);
     let started = Draft::new(trip.at.clone(), SubagentStarted { child: child.clone() });
-    let _enqueued = cx.ledger.commit(vec![started]).map_err(|e| failed(e.to_string()))?;
+    let _enqueued = cx.commit(vec![started]).map_err(|_| SpawnError::Over)?;
     let actor = SubagentActor { host: cx.host.clone(), room: cx.room.clone(), cancel }.start();
     cx.hop();
     let run = actor.send(Run { opening, prompt: spec.prompt.clone() });
@@ -43,7 +43,7 @@ pub(super) async fn spawn(
         },
     };
     let ended = Draft::new(trip.at.clone(), SubagentEnded { child: child.clone(), outcome: outcome.clone() });
-    let ticket = cx.ledger.commit(vec![ended]).map_err(|e| failed(e.to_string()))?;
+    let ticket = cx.commit(vec![ended]).map_err(|_| SpawnError::Over)?;
     let observers = &cx.profile.table.child_observers;
     if let (false, Ok(done)) = (observers.is_empty(), &done) {
         ticket.wait().await.map_err(|e| failed(e.to_string()))?;

@@ -49,7 +49,6 @@ impl State {
                 | Body::SessionClosed(_)
                 | Body::ConfigInForce(_)
                 | Body::PromptQueued(_)
-                | Body::Own(_)
         );
         if anywhere {
             let open = self.open_turn();
@@ -118,13 +117,16 @@ impl State {
             Body::SessionCreated(_)
             | Body::SessionResumed(_)
             | Body::ConfigInForce(_)
-            | Body::Own(_)
             | Body::CompactionStarted(_)
             | Body::CompactionEnded(_) => Ok(()),
             // C-SUB-1: a child belongs to a call whose body runs.
             Body::SubagentStarted(_) | Body::SubagentEnded(_) => self.call_at(record, |c| {
                 need(matches!(c.body, CallBody::Running { .. }), "no body runs that could have a child")
             }),
+            Body::Own(own) => need(
+                own.kind.contains('/') && Body::TYPES.iter().all(|(kind, _)| *kind != &*own.kind),
+                "an owner's record has a type `owner/name` that is none of the runtime's",
+            ),
             Body::PromptQueued(q) => need(!q.content.is_empty(), "a message says something"),
             Body::HeaderChanged(_) => need(
                 step.is_none_or(|s| matches!(s.request, Request::Owed { .. })),
