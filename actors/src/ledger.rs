@@ -2,7 +2,7 @@
 //! journal's order never disagree between awaits.
 
 use portcullis_runtime::{
-    Batch, Body, Draft, Journal, JournalError, Ownership, Record, RequestId, Ticket, law::State,
+    Batch, Body, Commits, Draft, Journal, JournalError, Ownership, Record, RequestId, Ticket, law::State,
 };
 use std::{
     cell::{Cell, RefCell},
