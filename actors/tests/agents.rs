@@ -37,7 +37,9 @@ fn agent() -> Arc<dyn Tool> {
 
 /// Answers by the last user text of the transcript.
 #[derive(Clone)]
-struct ByText(Arc<dyn Fn(&str, usize) -> Vec<ModelEvent> + Send + Sync>, Arc<Mutex<Vec<ModelRequest>>>);
+struct ByText(Arc<Script>, Arc<Mutex<Vec<ModelRequest>>>);
+
+type Script = dyn Fn(&str, usize) -> Vec<ModelEvent> + Send + Sync;
 
 impl Model for ByText {
     fn name(&self) -> Arc<str> {

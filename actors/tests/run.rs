@@ -14,7 +14,7 @@ use std::time::Duration;
 /// A memory journal whose appends panic when told to.
 struct Bomb {
     inner: MemoryJournal,
-    when: Box<dyn Fn(&Batch) -> bool + Send + Sync>,
+    when: When,
 }
 
 impl Journal for Bomb {
@@ -58,7 +58,9 @@ async fn runtime(model: Answers, journal: impl Journal) -> Runtime {
     Runtime::start(config).await.unwrap()
 }
 
-fn once(kind: &'static str) -> (Box<dyn Fn(&Batch) -> bool + Send + Sync>, Arc<AtomicBool>) {
+type When = Box<dyn Fn(&Batch) -> bool + Send + Sync>;
+
+fn once(kind: &'static str) -> (When, Arc<AtomicBool>) {
     let armed = Arc::new(AtomicBool::new(true));
     let trigger = armed.clone();
     let when = move |batch: &Batch| {
@@ -181,7 +183,7 @@ async fn idle_inject_waits_for_the_next_turn() {
     assert!(house.model.requests().is_empty());
     assert_eq!(house.prompt("hello").await, EndReason::Completed);
     let context =
-        house.model.requests()[0].messages.iter().cloned().find(|m| matches!(m, Message::Context { .. }));
+        house.model.requests()[0].messages.iter().find(|m| matches!(m, Message::Context { .. })).cloned();
     assert_eq!(
         context,
         Some(Message::Context { content: "it is noon".into(), source: Source::owner("clock") })
@@ -209,6 +211,7 @@ async fn a_handler_that_blocks_the_thread_is_named() {
 
 // C-RUN-2: a full door is a typed error that hands the prompt back.
 #[tokio::test]
+#[expect(clippy::await_holding_lock, reason = "the lock blocks the arbiter's thread on purpose")]
 async fn overload_is_typed_and_loses_nothing() {
     let blocked = Arc::new(Mutex::new(()));
     let hold = blocked.clone();
