@@ -1,7 +1,7 @@
 //! What travels out of band: cancels and answers. Reachable from any thread, never through a mailbox, so a busy actor
 //! cannot hold them up.
 
-use crate::handles::{TurnCell, TurnDone};
+use crate::handles::{Turn, TurnCell, TurnDone};
 use portcullis_runtime::{
     CallKey, Cancel, Cause, Commits, Frozen, HandlerId, JournalError, Reason, RequestId, Seq, Settle, Source,
 };
@@ -258,6 +258,13 @@ impl Control {
     pub(crate) fn join_turn(&self, taken: impl Iterator<Item = Seq>) {
         let Turns { queued, open } = &mut *lock(&self.turns);
         open.extend(taken.filter_map(|seq| queued.remove(&seq)));
+    }
+
+    /// Waits for the end of the turn that is open, or that opens next, without having sent it anything.
+    pub(crate) fn follow_turn(&self) -> Turn {
+        let cell = TurnCell::new();
+        lock(&self.turns).open.push(cell.clone());
+        Turn { cell }
     }
 
     /// No turn will come any more: whoever waits for one is told with the open turn's end.

@@ -29,7 +29,7 @@ use std::{
 };
 
 /// How many records are read at once when a session is opened.
-const PAGE: usize = 1024;
+pub(crate) const PAGE: usize = 1024;
 
 /// Why a session was not opened.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

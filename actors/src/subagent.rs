@@ -1,5 +1,7 @@
 //! SubagentActor: one per child, the parent's end of the wire. The child itself is a session like any other, on the same
 //! arbiter; this actor opens it, sends it its prompt, hands a cancel down and one result up, and lets it leave memory.
+//!
+//! A child that was at work when its process died is taken up where its own log ends, and is not sent its prompt again.
 
 use crate::{
     cx::Room,
@@ -9,7 +11,7 @@ use crate::{
 use actix::prelude::*;
 use futures::future::{Either, select};
 use portcullis_runtime::{
-    AgentDone, AssistantBlock, Cancel, Cause, Content, EndReason, Message as Said, SessionId, SpawnError,
+    AgentDone, AssistantBlock, Cancel, Cause, Content, EndReason, Message as Said, SpawnError, law::State,
 };
 use std::{pin::pin, rc::Rc};
 
@@ -44,7 +46,7 @@ impl actix::Handler<Run> for SubagentActor {
             let opened = host.send(Open(run.opening)).await;
             let failed = |why: String| SpawnError::Failed(why);
             let session = opened.map_err(|e| failed(e.to_string()))?.map_err(|e| failed(e.to_string()))?;
-            let wire = Wire { session, ended: false };
+            let mut wire = Wire { session, ended: false };
             let done = wire.play(run.prompt, &cancel, &room).await;
             // The child leaves memory at once; its log stays.
             let _ = host.send(Close { id }).await;
@@ -64,8 +66,29 @@ struct Wire {
 }
 
 impl Wire {
-    async fn play(mut self, prompt: Content, cancel: &Cancel, room: &Room) -> Result<AgentDone, SpawnError> {
-        let turn = self.session.prompt(prompt).await.map_err(|e| SpawnError::Failed(e.to_string()))?;
+    async fn play(
+        &mut self,
+        prompt: Content,
+        cancel: &Cancel,
+        room: &Room,
+    ) -> Result<AgentDone, SpawnError> {
+        let failed = |why: String| SpawnError::Failed(why);
+        let id = self.session.id().clone();
+        let cx = room.find(&id).ok_or_else(|| failed("its session left memory".into()))?;
+        // Nothing is awaited between this look and the handle: the turn cannot end unseen.
+        let (open, over) = cx.ledger.read(|s| {
+            let open = s.open_turn().is_some() || s.has_prompts();
+            (open, s.last_end().filter(|_| !open).cloned())
+        });
+        let turn = match over {
+            Some(end) => {
+                cx.barrier().await.map_err(|e| failed(e.to_string()))?;
+                self.ended = true;
+                return Ok(AgentDone::new(id, end.clone(), self.report(room, &end)));
+            }
+            None if open => self.session.inner.control.follow_turn(),
+            None => self.session.prompt(prompt).await.map_err(|e| failed(e.to_string()))?,
+        };
         let ended = turn.done();
         let end = match select(pin!(ended), pin!(cancel.cancelled())).await {
             Either::Left(((_, end, _), _)) => end,
@@ -76,9 +99,13 @@ impl Wire {
             }
         };
         self.ended = true;
-        let id = self.session.id().clone();
-        let report = report(room, &id, &end);
+        let report = self.report(room, &end);
         Ok(AgentDone::new(id, end, report))
+    }
+
+    fn report(&self, room: &Room, end: &EndReason) -> Content {
+        let said = room.find(self.session.id()).and_then(|cx| cx.ledger.read(last_words));
+        said.unwrap_or_else(|| silent(end))
     }
 }
 
@@ -90,24 +117,24 @@ impl Drop for Wire {
     }
 }
 
-/// The last thing the child said, or how it ended if it said nothing.
-fn report(room: &Room, id: &SessionId, end: &EndReason) -> Content {
-    let last = room.find(id).and_then(|cx| {
-        cx.ledger.read(|s| {
-            let transcript = s.transcript();
-            let said = transcript.rev().find_map(|message| match message {
-                Said::Assistant { blocks } => Some(blocks.clone()),
-                _ => None,
-            })?;
-            let texts: Vec<&str> = said
-                .iter()
-                .filter_map(|block| match block {
-                    AssistantBlock::Text { text } => Some(&**text),
-                    _ => None,
-                })
-                .collect();
-            Some(texts.join("\n")).filter(|text| !text.trim().is_empty())
+/// The last thing a session's model said, if that was a text.
+pub(crate) fn last_words(state: &State) -> Option<Content> {
+    let transcript = state.transcript();
+    let said = transcript.rev().find_map(|message| match message {
+        Said::Assistant { blocks } => Some(blocks.clone()),
+        _ => None,
+    })?;
+    let texts: Vec<&str> = said
+        .iter()
+        .filter_map(|block| match block {
+            AssistantBlock::Text { text } => Some(&**text),
+            _ => None,
         })
-    });
-    Content::text(last.unwrap_or_else(|| format!("The agent said nothing; its turn ended: {end}.")))
+        .collect();
+    Some(texts.join("\n")).filter(|text| !text.trim().is_empty()).map(Content::text)
+}
+
+/// What an agent reports that said nothing.
+pub(crate) fn silent(end: &EndReason) -> Content {
+    Content::text(format!("The agent said nothing; its turn ended: {end}."))
 }

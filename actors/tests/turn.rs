@@ -495,3 +495,30 @@ async fn inject_during_a_tool_joins_the_next_request() {
     assert_eq!(last, Some(Message::Context { content: "it is noon".into(), source: Source::owner("clock") }));
     house.sound();
 }
+
+// C-LOG-2, C-SEAM-2: an owner's records stand with the decision they belong to, in one append; a type of the runtime's
+// own is refused.
+#[tokio::test]
+async fn an_owners_records_stand_beside_its_decision() {
+    let own = |kind: &str| OwnRecord { kind: kind.into(), data: Frozen::parse(r#"{"exit":0}"#).unwrap() };
+    let house = house(vec![calls(&[("Echo", r#"{"text":"x"}"#)]), say("done")], move |at| {
+        at.rewrite("hook", async move |_| {
+            Reply::new(Proposal::pass()).record(own("hook/invoked")).record(own("hook/result"))
+        });
+    })
+    .await;
+    assert_eq!(house.prompt("go").await, EndReason::Completed);
+    let records = house.journal.records(&id());
+    let at = records.iter().position(|r| r.body.kind() == "hook/invoked").unwrap();
+    let kinds: Vec<&str> = records[at..at + 4].iter().map(|r| r.body.kind()).collect();
+    assert_eq!(kinds, ["hook/invoked", "hook/result", "decision/recorded", "tool/call"]);
+    assert_eq!(records[at].at.call, Some(CallPath::top(0)));
+    house.sound();
+
+    let forger = common::house(vec![calls(&[("Echo", r#"{"text":"x"}"#)]), say("done")], move |at| {
+        at.rewrite("forger", async move |_| Reply::new(Proposal::pass()).record(own("tool/result")));
+    })
+    .await;
+    assert!(!forger.prompt("go").await.is_success());
+    assert!(forger.results().is_empty());
+}

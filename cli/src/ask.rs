@@ -75,6 +75,14 @@ impl Desk {
         self.show();
     }
 
+    /// The turn is cancelled: nothing is asked any more.
+    pub(crate) fn clear(&mut self) {
+        if std::mem::take(&mut self.shown) {
+            eprintln!();
+        }
+        self.waiting.clear();
+    }
+
     /// The question is settled, by whomever.
     pub(crate) fn settled(&mut self, id: &RequestId) {
         if self.shown && self.waiting.front().is_some_and(|ask| ask.id == *id) {

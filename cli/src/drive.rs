@@ -189,6 +189,9 @@ impl Driver {
     }
 
     fn record(&mut self, record: &Record) {
+        if let Body::TurnCancelled(_) = &record.body {
+            self.desk.clear();
+        }
         if !self.mute {
             // A reader that has gone does not end the work; the log and the exit code still tell how it went.
             self.mute = self.of.sink.record(record).is_err();

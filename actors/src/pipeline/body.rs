@@ -1,6 +1,6 @@
 //! The body of a call, inside its wrappers: attempts, limits, cancels, and what counts as an outcome.
 
-use super::{Trip, millis, nested::Nested};
+use super::{Trip, millis, nested::{Count, Nested}};
 use crate::{contain::contain, judge::Stop};
 use futures::future::{Either, LocalBoxFuture, select};
 use portcullis_runtime::{
@@ -32,6 +32,10 @@ impl Trip {
             .filter(|w| w.matches.fit(&execution.scene, Some(&execution.tool.name)))
             .map(|w| (w.id.clone(), w.run.clone()))
             .collect();
+        // A handler that answered all the same while it was cancelled does not start a body.
+        if self.cancel.is_cancelled() {
+            return Err(Stop::Cancelled);
+        }
         self.put(ToolDispatched { attempt })?;
         self.cx.barrier().await?;
         self.lanes.gate_passed();
@@ -47,6 +51,7 @@ impl Trip {
             wrappers,
             attempt: Cell::new(attempt),
             started: Cell::new(false),
+            made: Rc::default(),
             stopped: RefCell::new(None),
         };
         let outcome = self.cx.pass.away(Level { chain: &chain, depth: 0, until: None }.run(None)).await;
@@ -68,6 +73,8 @@ struct Chain<'t> {
     attempt: Cell<u32>,
     /// The first run of the body is the attempt dispatched already; each further one is the next.
     started: Cell<bool>,
+    /// What the bodies have made so far, over all attempts of this run.
+    made: Rc<Count>,
     /// Nothing can be committed any more: whatever a wrapper makes of it, the call stops.
     stopped: RefCell<Option<Stop>>,
 }
@@ -127,8 +134,7 @@ impl Chain<'_> {
 
     async fn body(&self, until: Option<Instant>) -> Outcome {
         let stop = self.trip.cancel.child();
-        let first = self.trip.cx.ledger.read(|s| s.nested_calls(&self.trip.key.call));
-        let nested = Nested::of(self.trip, stop.clone(), first);
+        let nested = Nested::of(self.trip, stop.clone(), self.made.clone());
         let outcome = self.bare_body(until, &stop, nested.clone()).await;
         nested.over(BODY_GRACE).await;
         outcome

@@ -20,9 +20,27 @@ pub(super) struct Nested {
     parent: Weak<Trip>,
     /// Settles when the body is over: its nested calls end with it.
     cancel: Cancel,
-    position: Cell<u32>,
-    agents: Cell<u32>,
+    made: Rc<Count>,
     open: Rc<Open>,
+}
+
+/// How many calls and agents the bodies of a call have made since it was dispatched. A call that is dispatched again after
+/// a crash counts from the start, so that what its first body made is found under the same keys and not made twice; an
+/// attempt more by a wrapper counts on.
+#[derive(Default)]
+pub(super) struct Count {
+    calls: Cell<u32>,
+    agents: Cell<u32>,
+}
+
+impl Count {
+    pub(super) fn next_call(&self) -> u32 {
+        self.calls.replace(self.calls.get() + 1)
+    }
+
+    pub(super) fn next_agent(&self) -> u32 {
+        self.agents.replace(self.agents.get() + 1)
+    }
 }
 
 /// The nested calls of a body that are under way.
@@ -33,9 +51,23 @@ struct Open {
 }
 
 impl Nested {
-    pub(super) fn of(parent: &Rc<Trip>, cancel: Cancel, first: u32) -> Rc<Nested> {
-        let (parent, position) = (Rc::downgrade(parent), Cell::new(first));
-        Rc::new(Nested { parent, cancel, position, agents: Cell::new(0), open: Rc::default() })
+    pub(super) fn of(parent: &Rc<Trip>, cancel: Cancel, made: Rc<Count>) -> Rc<Nested> {
+        Rc::new(Nested { parent: Rc::downgrade(parent), cancel, made, open: Rc::default() })
+    }
+
+    /// The place of the next call: the next one that is free, or holds this very call from before a crash.
+    fn place(&self, tool: &str, arguments: &str) -> u32 {
+        let fits = |position| {
+            let Some(parent) = self.parent.upgrade() else { return true };
+            let path = parent.key.call.nested(position);
+            parent.cx.ledger.read(|s| s.may_stand(&path, tool, arguments))
+        };
+        loop {
+            let position = self.made.next_call();
+            if fits(position) {
+                return position;
+            }
+        }
     }
 
     /// The body is over. Calls it started and left running are cancelled and waited for, so that none outlives it.
@@ -57,7 +89,7 @@ impl Nested {
 
 impl Invoke for Nested {
     fn invoke(&self, tool: Arc<str>, arguments: Arc<str>) -> LocalBoxFuture<'static, Outcome> {
-        let position = self.position.replace(self.position.get() + 1);
+        let position = self.place(&tool, &arguments);
         let (parent, cancel) = (self.parent.clone(), self.cancel.child());
         let under_way = UnderWay::begin(self.open.clone());
         Box::pin(async move {
@@ -86,14 +118,14 @@ impl Invoke for Nested {
     }
 
     fn spawn(&self, spec: AgentSpec) -> LocalBoxFuture<'static, Result<AgentDone, SpawnError>> {
-        let number = self.agents.replace(self.agents.get() + 1);
+        let (number, made) = (self.made.next_agent(), self.made.clone());
         let (parent, cancel) = (self.parent.clone(), self.cancel.child());
         let under_way = UnderWay::begin(self.open.clone());
         Box::pin(async move {
             let _under_way = under_way;
             let over = |trip: &Rc<Trip>| trip.token.has_ended() || cancel.is_cancelled();
             match parent.upgrade() {
-                Some(trip) if !over(&trip) => spawn::spawn(trip, spec, number, cancel).await,
+                Some(trip) if !over(&trip) => spawn::spawn(trip, spec, number, &made, cancel).await,
                 _ => Err(SpawnError::Over),
             }
         })

@@ -1,23 +1,26 @@
 //! Subagents that a body starts: narrowed, limited, recorded in the parent's log (C-SUB).
 
-use super::Trip;
+use super::{Trip, nested::Count};
 use crate::{
-    host::{ChildOf, Opening},
+    cx::SessionCx,
+    host::{ChildOf, Opening, PAGE},
     runtime::{Profile, SessionOptions},
-    subagent::{Run, SubagentActor},
+    subagent::{Run, SubagentActor, last_words, silent},
 };
 use actix::prelude::*;
 use portcullis_runtime::{
-    AgentDone, AgentSpec, Cancel, ChildEnded, Draft, Parent, Point, SessionId, SessionInfo, SpawnError,
-    SubagentEnded, SubagentStarted,
+    AgentDone, AgentSpec, Body, Cancel, ChildEnded, Content, Draft, JournalError, Parent, Point, SessionId,
+    SessionInfo, SpawnError, SubagentEnded, SubagentStarted, law::State,
 };
 use std::{rc::Rc, sync::Arc};
 
-/// Runs a subagent under this call to its end.
+/// Runs a subagent under this call to its end. One that this call's body started before the process died is taken up
+/// where it is: asked nothing twice, started and ended once in the log (C-SUB-3).
 pub(super) async fn spawn(
     trip: Rc<Trip>,
     spec: AgentSpec,
-    number: u32,
+    mut number: u32,
+    made: &Count,
     cancel: Cancel,
 ) -> Result<AgentDone, SpawnError> {
     let cx = trip.cx.clone();
@@ -26,15 +29,36 @@ pub(super) async fn spawn(
         return Err(SpawnError::Depth { limit: limits.agent_depth });
     }
     let _one_more = OneMore::of(&cx.agents, limits.agents_at_once)?;
-    let opening = narrowed(&trip, &spec, number)?;
-    let child = opening.id.clone();
     let failed = |why: String| SpawnError::Failed(why);
-    let started = Draft::new(trip.at.clone(), SubagentStarted { child: child.clone() });
-    let _enqueued = cx.commit(vec![started]).map_err(|_| SpawnError::Over)?;
-    let actor = SubagentActor { host: cx.host.clone(), room: cx.room.clone(), cancel }.start();
-    cx.hop();
-    let run = actor.send(Run { opening, prompt: spec.prompt.clone() });
-    let done = cx.pass.away(run).await.map_err(|e| failed(e.to_string())).and_then(|done| done);
+    let (opening, before) = loop {
+        let opening = narrowed(&trip, &spec, number)?;
+        let known = cx.ledger.read(|s| s.child(&trip.key.call, &opening.id));
+        let Some(ended) = known else { break (opening, None) };
+        let recalled = recall(&cx, &opening.id).await?;
+        // A body that asks for something else than before the crash gets another agent.
+        if recalled.prompt.as_ref().is_none_or(|asked| *asked == spec.prompt) {
+            break (opening, Some((ended, recalled.done)));
+        }
+        number = made.next_agent();
+    };
+    let child = opening.id.clone();
+    if before.is_none() {
+        let started = Draft::new(trip.at.clone(), SubagentStarted { child: child.clone() });
+        let _enqueued = cx.ledger.commit(vec![started]).map_err(|e| failed(e.to_string()))?;
+    }
+    let (was_ended, recalled) = before.unwrap_or((false, None));
+    let done = match recalled {
+        Some(done) => Ok(done),
+        None => {
+            let actor = SubagentActor { host: cx.host.clone(), room: cx.room.clone(), cancel }.start();
+            cx.hop();
+            let run = actor.send(Run { opening, prompt: spec.prompt.clone() });
+            cx.pass.away(run).await.map_err(|e| failed(e.to_string())).and_then(|done| done)
+        }
+    };
+    if was_ended {
+        return done;
+    }
     let outcome = match &done {
         Ok(done) => done.end.clone(),
         Err(error) => portcullis_runtime::EndReason::Error {
@@ -43,7 +67,7 @@ pub(super) async fn spawn(
         },
     };
     let ended = Draft::new(trip.at.clone(), SubagentEnded { child: child.clone(), outcome: outcome.clone() });
-    let ticket = cx.commit(vec![ended]).map_err(|_| SpawnError::Over)?;
+    let ticket = cx.ledger.commit(vec![ended]).map_err(|e| failed(e.to_string()))?;
     let observers = &cx.profile.table.child_observers;
     if let (false, Ok(done)) = (observers.is_empty(), &done) {
         ticket.wait().await.map_err(|e| failed(e.to_string()))?;
@@ -56,6 +80,44 @@ pub(super) async fn spawn(
         }
     }
     done
+}
+
+/// What a child's own log says of it.
+#[derive(Default)]
+struct Recalled {
+    /// What it was asked, if it was.
+    prompt: Option<Content>,
+    /// What it came to, if it is over.
+    done: Option<AgentDone>,
+}
+
+/// Reads the log of a child that this call has started. Its session is not opened for that.
+async fn recall(cx: &SessionCx, child: &SessionId) -> Result<Recalled, SpawnError> {
+    let failed = |why: String| SpawnError::Failed(why);
+    let (mut state, mut recalled) = (State::new(), Recalled::default());
+    loop {
+        let page = match cx.shared.journal.read(child, state.head(), PAGE).await {
+            Ok(page) => page,
+            // Its parent's record is durable and its own first one is not.
+            Err(JournalError::NotFound(_)) => return Ok(recalled),
+            Err(error) => return Err(failed(error.to_string())),
+        };
+        for record in &page {
+            state.apply(record).map_err(|invalid| failed(invalid.to_string()))?;
+            if let (Body::PromptQueued(queued), None) = (&record.body, &recalled.prompt) {
+                recalled.prompt = Some(queued.content.clone());
+            }
+        }
+        if page.is_empty() {
+            break;
+        }
+    }
+    let over = state.open_turn().is_none() && !state.has_prompts();
+    if let Some(end) = state.last_end().filter(|_| over) {
+        let report = last_words(&state).unwrap_or_else(|| silent(end));
+        recalled.done = Some(AgentDone::new(child.clone(), end.clone(), report));
+    }
+    Ok(recalled)
 }
 
 /// What the child runs under: never wider than its parent.

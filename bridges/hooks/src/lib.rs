@@ -38,8 +38,10 @@
 //! | PostToolUse | `tools/post-execute`, completed calls | feed back, add context, replace the text of Bash and MCP results, halt |
 //! | PostToolUseFailure | `tools/post-execute`, calls that ran and failed | feed back, add context |
 //! | Stop | `agent/turn-continuation` | ask for another step, halt |
+//! | SubagentStart | `subagent/start` | add context to the subagent's first request |
+//! | SubagentStop | `agent/turn-continuation` of the subagent | ask for another step, halt the subagent's turn |
 //!
-//! Command handlers run, in shell and in exec form, with `timeout`, `if` and `onFailure`. A hook that fails decides
+//! Command handlers run, in shell and in exec form, with `timeout`, `if`, `async` and `onFailure`. A hook that fails decides
 //! nothing, unless it or the host ([`OnFailure`]) says that a failure blocks. A hook that ran into its time limit never
 //! decides; it and all it started are ended.
 //!
@@ -55,8 +57,12 @@
 //! - `defer` asks a person; the call waits with its turn open.
 //! - Feedback of a Stop hook reaches the model once.
 //! - A hook that prints `{"async":true}` first is waited for all the same; what it says after that does not count.
-//! - `session_id` is the session's name here; `prompt_id` is derived from it. `effort`, `mcp_server`, and what SessionStart
+//! - `session_id` is the session's name here; `prompt_id` is derived from it, and in a subagent is that of what the subagent was
+//!   asked, not of the user's prompt behind it. `agent_id` is derived from the name of the subagent's session; the file that
+//!   `agent_transcript_path` names is the host's to write, like the transcript. `effort`, `mcp_server`, and what SessionStart
 //!   says about a resumed conversation's tokens are never sent. `CLAUDE_ENV_FILE` is not set.
+//! - A hook with `async` is started and not waited for; its records and its context go to the host ([`Options::late`]) when it
+//!   has ended. With `asyncRewake` beside it the feedback waits for the next turn, where the client would wake the model.
 //! - An expression as matcher whose matching could take exponentially long is refused, and reported.
 //!
 //! # What it refuses to do
@@ -72,5 +78,5 @@ mod records;
 mod report;
 mod run;
 
-pub use claude::{ClaudeHooks, Fidelity, Layers, OnFailure, Options, PluginLayer};
+pub use claude::{ClaudeHooks, Fidelity, Late, Layers, OnFailure, Only, Options, PluginLayer, TellLate};
 pub use report::{Report, Severity};

@@ -158,7 +158,7 @@ fn what_does_not_run_is_named() {
                 {"type":"prompt","prompt":"$ARGUMENTS"},
                 {"type":"agent","prompt":"p"},
                 {"type":"mcp_tool","server":"s","tool":"t"},
-                {"type":"command","command":"b","async":true},
+                {"type":"command","command":"b","async":true,"asyncRewake":true},
                 {"type":"command","command":"c","shell":"powershell"},
                 {"type":"command","command":"d","if":"Bash"}]}],
             "PreToolUse":[
@@ -178,7 +178,7 @@ fn what_does_not_run_is_named() {
             "hooks/handler-not-run",
             "hooks/handler-not-run",
             "hooks/handler-not-run",
-            "hooks/handler-not-run",
+            "hooks/async",
             "hooks/handler-not-run",
             "hooks/bad-condition",
             "hooks/bad-matcher",
@@ -194,11 +194,11 @@ fn what_does_not_run_is_named() {
     assert!(
         reports.iter().all(|report| report.severity != Severity::Error || report.code == "hooks/permissions")
     );
-    // Of the rest, two run.
+    // Of the rest, two run, and the one that nobody waits for.
     let input =
         Proposed::new(project.scene(), key(), "c".into(), spec("Bash"), Frozen::arguments(BASH).unwrap());
     assert_eq!(table.plan::<Rewrite>(&input).len(), 2);
-    assert!(table.plan::<TurnContinuation>(&Ending::new(project.scene(), 0, "".into())).is_empty());
+    assert_eq!(table.plan::<TurnContinuation>(&Ending::new(project.scene(), 0, "".into())).len(), 1);
 }
 
 #[test]

@@ -49,6 +49,7 @@ impl State {
                 | Body::SessionClosed(_)
                 | Body::ConfigInForce(_)
                 | Body::PromptQueued(_)
+                | Body::Own(_)
         );
         if anywhere {
             let open = self.open_turn();
@@ -119,9 +120,14 @@ impl State {
             | Body::ConfigInForce(_)
             | Body::CompactionStarted(_)
             | Body::CompactionEnded(_) => Ok(()),
-            // C-SUB-1: a child belongs to a call whose body runs.
-            Body::SubagentStarted(_) | Body::SubagentEnded(_) => self.call_at(record, |c| {
-                need(matches!(c.body, CallBody::Running { .. }), "no body runs that could have a child")
+            // C-SUB-1, 3: a child belongs to a call whose body runs; it starts once and ends once.
+            Body::SubagentStarted(started) => self.call_at(record, |c| {
+                need(matches!(c.body, CallBody::Running { .. }), "no body runs that could have a child")?;
+                need(c.child(&started.child).is_none(), "this child has started already")
+            }),
+            Body::SubagentEnded(ended) => self.call_at(record, |c| {
+                need(matches!(c.body, CallBody::Running { .. }), "no body runs that could have a child")?;
+                need(c.child(&ended.child) == Some(false), "no such child is at work")
             }),
             Body::Own(own) => need(
                 own.kind.contains('/') && Body::TYPES.iter().all(|(kind, _)| *kind != &*own.kind),

@@ -44,9 +44,9 @@ impl State {
                     self.queue.remove(seq);
                 }
                 self.turn = None;
+                self.ended = Some(end.reason.clone());
             }
-            Body::Own(_) | Body::SubagentStarted(_) | Body::SubagentEnded(_) | Body::CompactionStarted(_) => {
-            }
+            Body::Own(_) | Body::CompactionStarted(_) => {}
             // The range becomes a summary when compaction lands with the seam that asks for it.
             Body::CompactionEnded(_) => {}
             _ => {
@@ -338,6 +338,7 @@ impl Call {
             outcome: None,
             result: false,
             given: None,
+            children: Vec::new(),
         }
     }
 
@@ -368,6 +369,12 @@ impl Call {
                 show_effective(tail, message_at, path, r.effective.text());
             }
             Body::ToolCall(c) => self.sealed = Some(Arc::new(c.clone())),
+            Body::SubagentStarted(started) => self.children.push((started.child.clone(), false)),
+            Body::SubagentEnded(ended) => {
+                for (child, over) in &mut self.children {
+                    *over |= *child == ended.child;
+                }
+            }
             Body::InputRequested(r) => self.asked = Some(Arc::new(r.clone())),
             Body::InputResolved(r) => self.answered = Some(Arc::new(r.clone())),
             Body::ToolDispatched(d) => self.body = CallBody::Running { attempt: d.attempt },

@@ -17,9 +17,9 @@ pub use next::{Next, Passed};
 pub use transcript::Transcript;
 
 use crate::{
-    AssistantMessage, CallPath, Content, Decided, DecisionRecorded, Draft, Finish, Frozen, HandlerId,
+    AssistantMessage, CallPath, Content, Decided, DecisionRecorded, Draft, EndReason, Finish, Frozen, HandlerId,
     InputRequested, InputResolved, Limits, Message, Outcome, Point, QueueKind, Reason, RequestHeader, Seam,
-    Seq, SessionCreated, Source, StartSource, Subject, ToolCall, ToolResult, ToolRewrite, TurnCancelled,
+    Seq, SessionCreated, SessionId, Source, StartSource, Subject, ToolCall, ToolResult, ToolRewrite, TurnCancelled,
 };
 use std::{
     collections::{BTreeMap, HashMap},
@@ -52,6 +52,8 @@ pub struct State {
     queue: BTreeMap<Seq, Queued>,
     turns: u64,
     turn: Option<Box<Turn>>,
+    /// How the last turn that is over ended.
+    ended: Option<EndReason>,
     /// Sealed chunks, one a step.
     sealed: Transcript,
     /// Messages since the last `step/end`; a rewrite may still change the assistant message among them.
@@ -144,6 +146,8 @@ struct Call {
     result: bool,
     /// What the body of its parent gets; kept for nested calls only, a call of the model has its message.
     given: Option<Arc<ToolResult>>,
+    /// The subagents that its body has started, and whether they have ended.
+    children: Vec<(SessionId, bool)>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -193,6 +197,11 @@ impl State {
     /// The open turn's number.
     pub fn open_turn(&self) -> Option<u64> {
         self.turn.as_ref().map(|t| t.number)
+    }
+
+    /// How the last turn that is over ended; `None` before the first end.
+    pub fn last_end(&self) -> Option<&EndReason> {
+        self.ended.as_ref()
     }
 
     /// The open step's number; 0 before the first step of the open turn, the last one's between steps.

@@ -1,7 +1,7 @@
 //! What a driver asks about calls of the open step.
 
 use super::{Body, Call, State};
-use crate::{CallPath, ToolResult};
+use crate::{CallPath, Point, SessionId, Subject, ToolResult};
 use std::sync::Arc;
 
 impl State {
@@ -29,17 +29,29 @@ impl State {
         self.find_call(path)?.given.clone()
     }
 
-    /// How many calls a call's body has made so far: the position of the next one.
-    pub fn nested_calls(&self, path: &CallPath) -> u32 {
-        let Some(step) = self.turn.as_deref().and_then(|t| t.step.as_ref()) else { return 0 };
-        let depth = path.positions().len();
-        let direct =
-            |p: &&CallPath| p.positions().len() == depth + 1 && p.positions().starts_with(path.positions());
-        step.calls
-            .keys()
-            .filter(direct)
-            .filter_map(|p| p.positions().last().map(|n| n + 1))
-            .max()
-            .unwrap_or(0)
+    /// May a call that a body makes stand at this place? Yes if nothing stands there yet, or this very call from before
+    /// the process died: then its records are reused (C-DUR-1). A call that was never announced and is known by decisions
+    /// alone keeps its place to itself: what those were about is not in the log.
+    pub fn may_stand(&self, path: &CallPath, name: &str, raw: &str) -> bool {
+        match self.find_call(path) {
+            Some(call) => *call.name == *name && (*call.raw == *raw || call.wrote_nothing(raw)),
+            None => self.recorded(Point::Rewrite, &Subject::Call(path.clone())).is_empty(),
+        }
+    }
+
+    /// Whether a call's body has started this subagent, and if so whether it has ended.
+    pub fn child(&self, path: &CallPath, child: &SessionId) -> Option<bool> {
+        self.find_call(path)?.child(child)
+    }
+}
+
+impl Call {
+    pub(super) fn child(&self, child: &SessionId) -> Option<bool> {
+        self.children.iter().find(|(id, _)| id == child).map(|(_, over)| *over)
+    }
+
+    /// An empty text is `{}` (C-ID-2), and is known from the log as that.
+    fn wrote_nothing(&self, raw: &str) -> bool {
+        raw.trim().is_empty() && &*self.raw == "{}"
     }
 }

@@ -40,6 +40,10 @@ pub(crate) struct Definition {
     pub(crate) rule_text: Option<Arc<str>>,
     pub(crate) timeout: Duration,
     pub(crate) blocks_on_failure: bool,
+    /// Nobody waits for it.
+    pub(crate) background: bool,
+    /// Its exit code 2 reaches the model later.
+    pub(crate) rewakes: bool,
 }
 
 /// What a file says.
@@ -289,6 +293,8 @@ impl Reader<'_> {
                             rule_text: found.rule_text,
                             timeout: limit.min(LONGEST),
                             blocks_on_failure: found.blocks_on_failure,
+                            background: found.background,
+                            rewakes: found.rewakes,
                         });
                     }
                 }

@@ -39,7 +39,7 @@ pub(crate) fn base(
 pub(crate) fn of_run(base: &Variables, scene: &Scene, cwd: &Path, plugin: Option<&Plugin>) -> Variables {
     let mut out = base.clone();
     let mut set = |name: &str, value: Option<OsString>| out.push((name.into(), value));
-    set("CLAUDE_CODE_SESSION_ID", Some(scene.session.id.as_str().into()));
+    set("CLAUDE_CODE_SESSION_ID", Some(scene.session.root.as_str().into()));
     set("PWD", Some(cwd.into()));
     if let Some(plugin) = plugin {
         set("CLAUDE_PLUGIN_ROOT", Some(plugin.root.clone().into()));

@@ -12,17 +12,17 @@ pub(crate) enum Event {
     PostToolUse,
     PostToolUseFailure,
     Stop,
+    SubagentStart,
+    SubagentStop,
 }
 
 /// Events of the client that nothing here fires yet. They are named when a file uses them, never dropped silently.
-const NOT_YET: [&str; 28] = [
+const NOT_YET: [&str; 26] = [
     "PostToolBatch",
     "Notification",
     "UserPromptExpansion",
     "SessionEnd",
     "StopFailure",
-    "SubagentStart",
-    "SubagentStop",
     "PreCompact",
     "PostCompact",
     "PreModelSwitch",
@@ -58,13 +58,15 @@ pub(crate) enum Named {
 }
 
 impl Event {
-    pub(crate) const ALL: [Event; 6] = [
+    pub(crate) const ALL: [Event; 8] = [
         Event::SessionStart,
         Event::UserPromptSubmit,
         Event::PreToolUse,
         Event::PostToolUse,
         Event::PostToolUseFailure,
         Event::Stop,
+        Event::SubagentStart,
+        Event::SubagentStop,
     ];
 
     pub(crate) fn named(name: &str) -> Named {
@@ -97,6 +99,8 @@ impl Event {
             Event::PostToolUse => "PostToolUse",
             Event::PostToolUseFailure => "PostToolUseFailure",
             Event::Stop => "Stop",
+            Event::SubagentStart => "SubagentStart",
+            Event::SubagentStop => "SubagentStop",
         }
     }
 
@@ -107,7 +111,9 @@ impl Event {
             Event::UserPromptSubmit => Point::PromptSubmit,
             Event::PreToolUse => Point::Rewrite,
             Event::PostToolUse | Event::PostToolUseFailure => Point::PostExecute,
-            Event::Stop => Point::Continuation,
+            Event::SubagentStart => Point::SubagentStart,
+            // A subagent's own stop (C-SUB-3); which of the two it is follows from the session's depth.
+            Event::Stop | Event::SubagentStop => Point::Continuation,
         }
     }
 
@@ -131,7 +137,7 @@ impl Event {
 
     /// Whether `onFailure: "block"` counts on it.
     pub(crate) fn blocks_on_failure(self) -> bool {
-        self != Event::Stop
+        !matches!(self, Event::Stop | Event::SubagentStop)
     }
 }
 

@@ -18,6 +18,8 @@ pub(crate) struct Found {
     pub(crate) rule_text: Option<Arc<str>>,
     pub(crate) timeout: Option<Duration>,
     pub(crate) blocks_on_failure: bool,
+    pub(crate) background: bool,
+    pub(crate) rewakes: bool,
     /// Its condition holds for nothing.
     pub(crate) never: bool,
 }
@@ -114,7 +116,7 @@ impl Reader<'_> {
         let rule_text = fields.text("if")?;
         let shell = fields.text("shell")?;
         // `asyncRewake` alone is an awaited hook like any other.
-        fields.flag("asyncRewake")?;
+        let rewakes = fields.flag("asyncRewake")?;
         let background = fields.flag("async")?;
         let once = fields.flag("once")?;
         fields.text("statusMessage")?;
@@ -130,11 +132,6 @@ impl Reader<'_> {
         }
         if kind != "command" {
             fields.not_run(&format!("handlers of type `{kind}` are not run yet"));
-            return Ok(None);
-        }
-        if background {
-            // Waiting for it would delay the turn, which its author ruled out; see the crate documentation.
-            fields.not_run("`async` handlers are not run yet");
             return Ok(None);
         }
         let blocks_on_failure = match on_failure.as_deref() {
@@ -160,6 +157,15 @@ impl Reader<'_> {
             );
             self.say(Severity::Note, "hooks/once", node.at, message, None);
         }
+        if background && (blocks_on_failure || rewakes) {
+            let what = if rewakes { "`asyncRewake`" } else { "`onFailure`" };
+            let why = if rewakes {
+                "does not wake the model here: what it says waits for the next turn"
+            } else {
+                "means nothing on a hook that nobody waits for"
+            };
+            self.say(Severity::Warning, "hooks/async", node.at, format!("{what} on {event} {why}"), None);
+        }
         let command: Arc<str> = node.get("command").and_then(Node::str).unwrap_or_default().into();
         Ok(Some(Found {
             written: Written { command, args },
@@ -167,6 +173,8 @@ impl Reader<'_> {
             rule_text,
             timeout,
             blocks_on_failure,
+            background,
+            rewakes: rewakes && background,
             never: false,
         }))
     }

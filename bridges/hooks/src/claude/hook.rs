@@ -1,7 +1,7 @@
 //! One hook of a project as the driver sees it: a handler of its own, with its own name, limit and records.
 
 use super::{
-    House, canonical,
+    House, background, canonical,
     config::{Definition, Origin},
     environment,
     event::Event,
@@ -14,16 +14,17 @@ use crate::{
     run::{Job, Program, Ran, run},
 };
 use futures::future::LocalBoxFuture;
-use portcullis_process::{Ending, Status};
+use portcullis_process::{Ending, Permits, Status};
 use portcullis_runtime::{
-    BoxError, Continue, Ending as TurnEnding, Frozen, Handler, HandlerId, OwnRecord, PostExecute,
+    BoxError, ChildStarting, Continue, Ending as TurnEnding, Frozen, Handler, HandlerId, OwnRecord, PostExecute,
     PromptSubmit, Proposal, Proposed, Reply, Returned, Review, Rewrite, Scene, SessionStart, Started,
-    Starting, Submit, Submitted, TurnContinuation,
+    Starting, SubagentStart, Submit, Submitted, TurnContinuation,
 };
 use std::{path::Path, sync::Arc};
 use tracing::Instrument;
 
 /// A hook, compiled.
+#[derive(Clone)]
 pub(crate) struct Hook {
     pub(crate) id: HandlerId,
     pub(crate) definition: Definition,
@@ -61,7 +62,31 @@ impl Hook {
     }
 
     /// Runs the command once and reads what it said. `look` sees the answer before it is recorded.
-    async fn hear(&self, scene: &Scene, stdin: Vec<u8>, look: impl FnOnce(&mut Answer)) -> Heard {
+    ///
+    /// A hook in the background has said nothing by the time this returns, and nothing it says later decides.
+    async fn hear(
+        &self,
+        scene: &Scene,
+        subject: &str,
+        stdin: Vec<u8>,
+        look: impl FnOnce(&mut Answer),
+    ) -> Heard {
+        if self.definition.background {
+            background::leave(self.clone(), scene.clone(), subject, stdin);
+            return Heard { answer: Answer::default(), records: Vec::new() };
+        }
+        let permits = self.house.permits.clone();
+        self.listen(scene, stdin, permits, look).await
+    }
+
+    /// Runs the command to its end.
+    pub(super) async fn listen(
+        &self,
+        scene: &Scene,
+        stdin: Vec<u8>,
+        permits: Option<Permits>,
+        look: impl FnOnce(&mut Answer),
+    ) -> Heard {
         let house = &*self.house;
         let plugin = self.origin.plugin.as_ref();
         let cwd = environment::directory(scene, &house.project);
@@ -71,14 +96,14 @@ impl Hook {
             cwd,
             stdin,
             limit: self.definition.timeout,
-            permits: house.permits.clone(),
+            permits,
         })
         .instrument(tracing::debug_span!("hook", handler = %self.id))
         .await;
         let mut answer = self.terms().read(&ran);
         look(&mut answer);
         let records = self.records(&ran, &answer);
-        let folder = || house.transcripts.join(scene.session.id.as_str()).join("tool-results");
+        let folder = || house.transcripts.join(scene.session.root.as_str()).join("tool-results");
         if let Some(text) = answer.plain.take()
             && matches!(self.definition.event, Event::SessionStart | Event::UserPromptSubmit)
         {
@@ -136,7 +161,18 @@ impl Handler<SessionStart> for Hook {
     fn decide(&self, input: Starting) -> Answering<'_, Started> {
         Box::pin(async move {
             let stdin = self.house.style().session_start(&input);
-            self.hear(&input.scene, stdin, |_| {}).await.session_start(input.source.name())
+            let source = input.source.name();
+            self.hear(&input.scene, source, stdin, |_| {}).await.session_start(source)
+        })
+    }
+}
+
+impl Handler<SubagentStart> for Hook {
+    fn decide(&self, input: ChildStarting) -> Answering<'_, Started> {
+        Box::pin(async move {
+            let stdin = self.house.style().subagent_start(&input);
+            let kind = input.scene.session.kind().map_or("", |kind| kind);
+            self.hear(&input.scene, kind, stdin, |_| {}).await.subagent_start()
         })
     }
 }
@@ -145,7 +181,7 @@ impl Handler<PromptSubmit> for Hook {
     fn decide(&self, input: Submitted) -> Answering<'_, Submit> {
         Box::pin(async move {
             let stdin = self.house.style().prompt_submit(&input);
-            self.hear(&input.scene, stdin, |_| {}).await.prompt_submit()
+            self.hear(&input.scene, "", stdin, |_| {}).await.prompt_submit()
         })
     }
 }
@@ -154,7 +190,8 @@ impl Handler<Rewrite> for Hook {
     fn decide(&self, input: Proposed) -> Answering<'_, Proposal> {
         Box::pin(async move {
             let stdin = self.house.style().pre_tool_use(&input);
-            self.hear(&input.scene, stdin, |_| {}).await.pre_tool_use(canonical(&input.tool.name))
+            let tool = canonical(&input.tool.name);
+            self.hear(&input.scene, tool, stdin, |_| {}).await.pre_tool_use(tool)
         })
     }
 }
@@ -166,7 +203,7 @@ impl Handler<PostExecute> for Hook {
             if self.definition.event == Event::PostToolUseFailure {
                 let stdin = style.post_tool_use_failure(&input);
                 return self
-                    .hear(&input.scene, stdin, |_| {})
+                    .hear(&input.scene, tool, stdin, |_| {})
                     .await
                     .post_tool_use_failure(tool, self.command());
             }
@@ -181,7 +218,7 @@ impl Handler<PostExecute> for Hook {
                     answer.unused.push("updatedMCPToolOutput");
                 }
             };
-            let heard = self.hear(&input.scene, stdin, look).await;
+            let heard = self.hear(&input.scene, tool, stdin, look).await;
             heard.post_tool_use(tool, self.command(), replaced)
         })
     }
@@ -190,8 +227,10 @@ impl Handler<PostExecute> for Hook {
 impl Handler<TurnContinuation> for Hook {
     fn decide(&self, input: TurnEnding) -> Answering<'_, Continue> {
         Box::pin(async move {
-            let stdin = self.house.style().stop(&input);
-            self.hear(&input.scene, stdin, |_| {}).await.stop()
+            let event = self.definition.event;
+            let stdin = self.house.style().stop(event, &input);
+            let kind = input.scene.session.kind().map_or("", |kind| kind);
+            self.hear(&input.scene, kind, stdin, |_| {}).await.stop(event.name())
         })
     }
 }

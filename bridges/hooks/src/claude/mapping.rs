@@ -60,6 +60,14 @@ impl Heard {
         self.reply(Started {}, context, None)
     }
 
+    /// Plain output counts for nothing here, and what would stop it does not.
+    pub(crate) fn subagent_start(self) -> Mapped<Started> {
+        let stated = self.answer.context.as_ref();
+        let stated = stated.map(|text| format!("SubagentStart hook additional context: {text}"));
+        let context = stated.into_iter().collect();
+        self.reply(Started {}, context, None)
+    }
+
     pub(crate) fn prompt_submit(self) -> Mapped<Submit> {
         let halt = self.halt("UserPromptSubmit");
         if let Some(reason) = self.block() {
@@ -121,14 +129,16 @@ impl Heard {
         block.into_iter().chain(stated).collect()
     }
 
-    /// `continue: false` ends the turn, and wins over a block of the same answer.
-    pub(crate) fn stop(self) -> Mapped<Continue> {
-        let halt = self.halt("Stop");
+    /// `continue: false` ends the turn, and wins over a block of the same answer. A subagent's stop reads the same, but for its
+    /// name beside context.
+    pub(crate) fn stop(self, event: &str) -> Mapped<Continue> {
+        let halt = self.halt(event);
         if halt.is_some() {
             return self.reply(Continue::Abstain, Vec::new(), halt);
         }
         let feedback = self.block().map(|reason| format!("Stop hook feedback:\n{reason}"));
-        let stated = self.answer.context.as_ref().map(|text| format!("Stop hook additional context: {text}"));
+        let stated = self.answer.context.as_ref();
+        let stated = stated.map(|text| format!("{event} hook additional context: {text}"));
         let said: Vec<String> = feedback.into_iter().chain(stated).collect();
         let decision = if said.is_empty() { Continue::Abstain } else { Continue::again(said.join("\n\n")) };
         self.reply(decision, Vec::new(), None)

@@ -1,5 +1,6 @@
 //! Claude Code's dialect of the shell-hook protocol.
 
+mod background;
 mod config;
 mod environment;
 mod event;
@@ -8,6 +9,7 @@ mod hook;
 mod layers;
 mod mapping;
 mod matcher;
+mod options;
 mod output;
 mod oversize;
 mod pattern;
@@ -16,7 +18,9 @@ mod permissions;
 mod rule;
 mod said;
 
+pub use background::Late;
 pub use layers::{Layers, PluginLayer};
+pub use options::{Fidelity, OnFailure, Only, Options, TellLate};
 
 use crate::{report::Report, run::Program};
 use config::{Definition, Origin};
@@ -26,14 +30,13 @@ use matcher::canonical;
 use permissions::Permissions;
 use portcullis_process::Permits;
 use portcullis_runtime::{
-    Ended, Ending, Extension, Frozen, Handler, HandlerId, HandlerSource, Planned, PostExecute, PromptSubmit,
-    Proposed, Registered, Registrar, Returned, Rewrite, Seam, SessionStart, Starting, Submitted,
+    ChildStarting, Ended, Ending, Extension, Frozen, Handler, HandlerId, HandlerSource, Planned, PostExecute, PromptSubmit,
+    Proposed, Registered, Registrar, Returned, Rewrite, Scene, Seam, SessionId, SessionStart, Starting, SubagentStart, Submitted,
     TurnContinuation,
 };
 use sha2::{Digest, Sha256};
 use std::{
     collections::HashMap,
-    ffi::OsString,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
@@ -46,103 +49,6 @@ const BACKSTOP: Duration = Duration::from_secs(24 * 60 * 60);
 /// Subjects whose matching hooks are remembered.
 const REMEMBERED: usize = 4096;
 
-/// How closely the client is followed where it would weaken a hook (C-BRIDGE-2).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Fidelity {
-    /// As the client, except that a hook is sent integers beyond 2^53 exactly, and new arguments it proposes keep theirs.
-    #[default]
-    Strict,
-    /// As the client: such integers are rounded as JavaScript rounds them.
-    Exact,
-}
-
-/// What a hook that fails means: one that cannot start, runs into its limit, exits with a code that means nothing, or prints
-/// JSON that does not count.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum OnFailure {
-    /// It decides nothing, unless its own `onFailure` says `"block"`. The client's rule.
-    #[default]
-    Proceed,
-    /// It blocks, on every event where a block means something but Stop.
-    Block,
-}
-
-/// How a project's hooks are loaded and run. A host sets this beside the user's files, never in them.
-#[derive(Clone, Default)]
-#[non_exhaustive]
-pub struct Options {
-    /// Which files count.
-    pub layers: Layers,
-    /// How closely the client is followed.
-    pub fidelity: Fidelity,
-    /// What a failing hook means.
-    pub on_failure: OnFailure,
-    /// The folder in which `transcript_path` lies (`SESSION.jsonl`), and below which contexts too long for the model are kept
-    /// (`SESSION/tool-results`). Default: `.portcullis/transcripts` in the project. The transcript itself is the host's to write.
-    pub transcripts: Option<PathBuf>,
-    /// How many hook processes may live at a time. Default: the limit shared by the process.
-    pub permits: Option<Permits>,
-    /// Variables for every hook, on top of this process's own environment and of the settings' `env`.
-    pub env: Vec<(OsString, OsString)>,
-}
-
-impl Options {
-    /// The defaults: project and local settings, strict, failures proceed.
-    pub fn new() -> Options {
-        Options::default()
-    }
-
-    /// Which files count.
-    pub fn layers(mut self, layers: Layers) -> Options {
-        self.layers = layers;
-        self
-    }
-
-    /// How closely the client is followed.
-    pub fn fidelity(mut self, fidelity: Fidelity) -> Options {
-        self.fidelity = fidelity;
-        self
-    }
-
-    /// What a failing hook means.
-    pub fn on_failure(mut self, on_failure: OnFailure) -> Options {
-        self.on_failure = on_failure;
-        self
-    }
-
-    /// The folder of transcripts.
-    pub fn transcripts(mut self, folder: impl Into<PathBuf>) -> Options {
-        self.transcripts = Some(folder.into());
-        self
-    }
-
-    /// The limit on live hook processes.
-    pub fn permits(mut self, permits: Permits) -> Options {
-        self.permits = Some(permits);
-        self
-    }
-
-    /// Adds a variable to every hook's environment.
-    pub fn env(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Options {
-        self.env.push((name.into(), value.into()));
-        self
-    }
-}
-
-/// Names of variables, never values: those may be secrets.
-impl std::fmt::Debug for Options {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Options")
-            .field("layers", &self.layers)
-            .field("fidelity", &self.fidelity)
-            .field("on_failure", &self.on_failure)
-            .field("transcripts", &self.transcripts)
-            .field("permits", &self.permits)
-            .field("env", &self.env.iter().map(|(name, _)| name).collect::<Vec<_>>())
-            .finish()
-    }
-}
-
 /// What all hooks of a project share.
 struct House {
     project: PathBuf,
@@ -151,6 +57,10 @@ struct House {
     on_failure: OnFailure,
     permits: Option<Permits>,
     env: environment::Variables,
+    only: Option<Only>,
+    late: Option<TellLate>,
+    /// Of hooks that nobody waits for.
+    background: Permits,
 }
 
 impl House {
@@ -170,6 +80,7 @@ pub struct ClaudeHooks {
     hooks: HashMap<Event, Vec<Arc<Hook>>>,
     matched: Mutex<Matched>,
     permissions: Arc<Permissions>,
+    house: Arc<House>,
 }
 
 impl ClaudeHooks {
@@ -192,6 +103,9 @@ impl ClaudeHooks {
             fidelity: options.fidelity,
             on_failure: options.on_failure,
             permits: options.permits,
+            only: options.only,
+            late: options.late,
+            background: Permits::for_this_machine(),
         });
         let permissions = Permissions::new(house.project.clone(), loaded.deny, loaded.ask);
         let mut equals: HashMap<String, usize> = HashMap::new();
@@ -203,7 +117,17 @@ impl ClaudeHooks {
             let hook = Hook { id, definition, origin, program, house: house.clone() };
             hooks.entry(event).or_default().push(Arc::new(hook));
         }
-        (Arc::new(ClaudeHooks { hooks, matched: Mutex::default(), permissions }), reports)
+        (Arc::new(ClaudeHooks { hooks, matched: Mutex::default(), permissions, house }), reports)
+    }
+
+    /// The `agent_id` that hooks in this subagent's session are told.
+    pub fn agent_id(session: &SessionId) -> String {
+        payload::agent_id(session)
+    }
+
+    /// The `transcript_path` that hooks of this session, and of its subagents, are told.
+    pub fn transcript(&self, session: &SessionId) -> PathBuf {
+        payload::transcript(&self.house.transcripts, session)
     }
 
     /// How many handlers were loaded.
@@ -257,11 +181,15 @@ impl ClaudeHooks {
         &self,
         event: Event,
         subject: &str,
+        scene: &Scene,
         applies: impl Fn(&Hook) -> bool,
         out: &mut Vec<Planned<S>>,
     ) where
         Hook: Handler<S>,
     {
+        if !self.house.only.as_ref().is_none_or(|only| only(event.name(), scene)) {
+            return;
+        }
         let matching = self.matching(event, subject);
         out.extend(matching.iter().filter(|hook| applies(hook)).map(|hook| Planned {
             id: hook.id.clone(),
@@ -292,8 +220,11 @@ fn row(hook: &Hook) -> Registered {
     if let Some(rule) = &definition.rule_text {
         matches.push_str(&format!(" if {rule}"));
     }
+    if definition.background {
+        matches.push_str(" in the background");
+    }
     let blocks = definition.blocks_on_failure || hook.house.on_failure == OnFailure::Block;
-    let on_failure = if blocks && definition.event.blocks_on_failure() { "blocks" } else { "proceeds" };
+    let on_failure = if blocks && !definition.background && definition.event.blocks_on_failure() { "blocks" } else { "proceeds" };
     Registered::new(
         definition.event.point(),
         hook.id.clone(),
@@ -363,6 +294,7 @@ impl Extension for ClaudeHooks {
             }
         }
         source::<SessionStart>(&self, at);
+        source::<SubagentStart>(&self, at);
         source::<PromptSubmit>(&self, at);
         source::<Rewrite>(&self, at);
         source::<PostExecute>(&self, at);
@@ -373,16 +305,29 @@ impl Extension for ClaudeHooks {
 
 impl HandlerSource<SessionStart> for ClaudeHooks {
     fn plan(&self, input: &Starting, out: &mut Vec<Planned<SessionStart>>) {
-        self.add(Event::SessionStart, input.source.name(), |_| true, out);
+        self.add(Event::SessionStart, input.source.name(), &input.scene, |_| true, out);
     }
     fn describe(&self) -> Vec<Registered> {
         self.rows::<SessionStart>()
     }
 }
 
+impl HandlerSource<SubagentStart> for ClaudeHooks {
+    fn plan(&self, input: &ChildStarting, out: &mut Vec<Planned<SubagentStart>>) {
+        let kind = input.scene.session.kind().map_or("", |kind| kind);
+        self.add(Event::SubagentStart, kind, &input.scene, |_| true, out);
+    }
+    fn describe(&self) -> Vec<Registered> {
+        self.rows::<SubagentStart>()
+    }
+}
+
 impl HandlerSource<PromptSubmit> for ClaudeHooks {
-    fn plan(&self, _: &Submitted, out: &mut Vec<Planned<PromptSubmit>>) {
-        self.add(Event::UserPromptSubmit, "", |_| true, out);
+    /// What a subagent is asked is no user's prompt: the client has no hook on it.
+    fn plan(&self, input: &Submitted, out: &mut Vec<Planned<PromptSubmit>>) {
+        if input.scene.session.depth() == 0 {
+            self.add(Event::UserPromptSubmit, "", &input.scene, |_| true, out);
+        }
     }
     fn describe(&self) -> Vec<Registered> {
         self.rows::<PromptSubmit>()
@@ -393,7 +338,7 @@ impl HandlerSource<Rewrite> for ClaudeHooks {
     fn plan(&self, input: &Proposed, out: &mut Vec<Planned<Rewrite>>) {
         let tool = canonical(&input.tool.name);
         let applies = |hook: &Hook| hook.applies(tool, Some(&input.so_far), &input.scene.session.cwd);
-        self.add(Event::PreToolUse, tool, applies, out);
+        self.add(Event::PreToolUse, tool, &input.scene, applies, out);
     }
     fn describe(&self) -> Vec<Registered> {
         self.rows::<Rewrite>()
@@ -410,7 +355,8 @@ impl HandlerSource<PostExecute> for ClaudeHooks {
         };
         let tool = canonical(&input.name);
         let input_of: Option<&Frozen> = input.arguments.as_ref();
-        self.add(event, tool, |hook: &Hook| hook.applies(tool, input_of, &input.scene.session.cwd), out);
+        let applies = |hook: &Hook| hook.applies(tool, input_of, &input.scene.session.cwd);
+        self.add(event, tool, &input.scene, applies, out);
     }
     fn describe(&self) -> Vec<Registered> {
         self.rows::<PostExecute>()
@@ -418,8 +364,11 @@ impl HandlerSource<PostExecute> for ClaudeHooks {
 }
 
 impl HandlerSource<TurnContinuation> for ClaudeHooks {
-    fn plan(&self, _: &Ending, out: &mut Vec<Planned<TurnContinuation>>) {
-        self.add(Event::Stop, "", |_| true, out);
+    fn plan(&self, input: &Ending, out: &mut Vec<Planned<TurnContinuation>>) {
+        match input.scene.session.kind() {
+            None => self.add(Event::Stop, "", &input.scene, |_| true, out),
+            Some(kind) => self.add(Event::SubagentStop, kind, &input.scene, |_| true, out),
+        }
     }
     fn describe(&self) -> Vec<Registered> {
         self.rows::<TurnContinuation>()

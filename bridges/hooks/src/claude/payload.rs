@@ -6,7 +6,7 @@
 use super::{Fidelity, event::Event, matcher::canonical, rule::resolve};
 use crate::json::write_string;
 use portcullis_runtime::{
-    Ended, Ending, Frozen, Outcome, Proposed, Returned, Scene, Seq, SessionId, Starting, Submitted, View,
+    ChildStarting, Ended, Ending, Frozen, Outcome, Proposed, Returned, Scene, Seq, SessionId, Starting, Submitted, View,
 };
 use sha2::{Digest, Sha256};
 use std::path::Path;
@@ -132,9 +132,20 @@ impl Style<'_> {
         p.close()
     }
 
-    pub(crate) fn stop(&self, input: &Ending) -> Vec<u8> {
-        let mut p = self.open(Event::Stop, &input.scene, input.scene.prompt, true);
+    pub(crate) fn subagent_start(&self, input: &ChildStarting) -> Vec<u8> {
+        self.open(Event::SubagentStart, &input.scene, input.scene.prompt, false).close()
+    }
+
+    /// Of a session, or of a subagent: what differs is the base, and where the agent's own transcript would be.
+    pub(crate) fn stop(&self, event: Event, input: &Ending) -> Vec<u8> {
+        let mut p = self.open(event, &input.scene, input.scene.prompt, true);
         p.raw("stop_hook_active", if input.forced_in_turn > 0 { "true" } else { "false" });
+        if event == Event::SubagentStop {
+            let session = &input.scene.session;
+            let file = format!("subagents/agent-{}.jsonl", agent_id(&session.id));
+            let path = self.transcripts.join(session.root.as_str()).join(file);
+            p.text("agent_transcript_path", &path.to_string_lossy());
+        }
         p.text("last_assistant_message", &input.last_text);
         p.raw("background_tasks", "[]");
         p.raw("session_crons", "[]");
@@ -144,15 +155,20 @@ impl Style<'_> {
     /// The keys every payload begins with.
     fn open(&self, event: Event, scene: &Scene, prompt: Option<Seq>, mode: bool) -> Payload<'_> {
         let mut p = Payload { out: String::from("{"), style: *self };
-        let session = &scene.session.id;
-        p.text("session_id", session.as_str());
-        p.text("transcript_path", &transcript(self.transcripts, session).to_string_lossy());
+        let session = &scene.session;
+        // A subagent's hooks are told the conversation it belongs to.
+        p.text("session_id", session.root.as_str());
+        p.text("transcript_path", &transcript(self.transcripts, &session.root).to_string_lossy());
         p.text("cwd", &scene.session.cwd.to_string_lossy());
         if let Some(prompt) = prompt {
-            p.text("prompt_id", &prompt_id(session, prompt));
+            p.text("prompt_id", &prompt_id(&session.id, prompt));
         }
         if mode {
             p.text("permission_mode", "default");
+        }
+        if let Some(kind) = session.kind() {
+            p.text("agent_id", &agent_id(&session.id));
+            p.text("agent_type", kind);
         }
         p.text("hook_event_name", event.name());
         p
@@ -160,8 +176,15 @@ impl Style<'_> {
 }
 
 /// The transcript of a session.
-fn transcript(folder: &Path, session: &SessionId) -> std::path::PathBuf {
+pub(crate) fn transcript(folder: &Path, session: &SessionId) -> std::path::PathBuf {
     folder.join(format!("{session}.jsonl"))
+}
+
+/// A subagent's name for hooks, the same each time it is asked for: `a` and 16 hexadecimal digits made of its session's name.
+pub(crate) fn agent_id(session: &SessionId) -> String {
+    let digest = Sha256::digest(format!("agent\n{session}"));
+    let hex: String = digest[..8].iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("a{hex}")
 }
 
 /// A prompt's name, the same each time it is asked for: a UUID (version 8) made of the session's name and the prompt's place.

@@ -101,6 +101,13 @@ impl Project {
         Scene::new(Arc::new(SessionInfo::new(id, self.path(), "test")), 1, 1, Some(Seq(7)))
     }
 
+    /// In a subagent of that session.
+    pub(crate) fn inside(&self, kind: &str) -> Scene {
+        let parent = self.scene().session;
+        let child = parent.child(SessionId::new("s-1.1-1-0-1").unwrap(), self.path(), kind.into());
+        Scene::new(Arc::new(child), 1, 1, Some(Seq(2)))
+    }
+
     /// Plans and runs a dispatch of one point.
     pub(crate) fn dispatch<S: Seam>(&self, input: S::Input) -> Seen<S::Decision> {
         let (table, _) = self.load();

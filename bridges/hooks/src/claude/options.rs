@@ -1,0 +1,128 @@
+//! What a host may set beside the user's files.
+
+use super::{background::Late, layers::Layers};
+use portcullis_process::Permits;
+use portcullis_runtime::Scene;
+use std::{ffi::OsString, path::PathBuf, sync::Arc};
+
+/// How closely the client is followed where it would weaken a hook (C-BRIDGE-2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Fidelity {
+    /// As the client, except that a hook is sent integers beyond 2^53 exactly, and new arguments it proposes keep theirs.
+    #[default]
+    Strict,
+    /// As the client: such integers are rounded as JavaScript rounds them.
+    Exact,
+}
+
+/// What a hook that fails means: one that cannot start, runs into its limit, exits with a code that means nothing, or prints
+/// JSON that does not count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OnFailure {
+    /// It decides nothing, unless its own `onFailure` says `"block"`. The client's rule.
+    #[default]
+    Proceed,
+    /// It blocks, on every event where a block means something but Stop.
+    Block,
+}
+
+/// How a project's hooks are loaded and run. A host sets this beside the user's files, never in them.
+#[derive(Clone, Default)]
+#[non_exhaustive]
+pub struct Options {
+    /// Which files count.
+    pub layers: Layers,
+    /// How closely the client is followed.
+    pub fidelity: Fidelity,
+    /// What a failing hook means.
+    pub on_failure: OnFailure,
+    /// The folder in which `transcript_path` lies (`SESSION.jsonl`), and below which contexts too long for the model are kept
+    /// (`SESSION/tool-results`). Default: `.portcullis/transcripts` in the project. The transcript itself is the host's to write.
+    pub transcripts: Option<PathBuf>,
+    /// How many hook processes may live at a time. Default: the limit shared by the process.
+    pub permits: Option<Permits>,
+    /// Variables for every hook, on top of this process's own environment and of the settings' `env`.
+    pub env: Vec<(OsString, OsString)>,
+    /// Where hooks run at all, by the client's name of the event and the place. Default: everywhere.
+    pub only: Option<Only>,
+    /// Who is told what hooks in the background (`async: true`) said. Default: nobody, and their context is dropped.
+    pub late: Option<TellLate>,
+}
+
+/// Takes what a hook in the background came to. Short: it runs on the thread that holds the session. A host usually has
+/// `Session::inject` take the context.
+pub type TellLate = Arc<dyn Fn(Late) + Send + Sync>;
+
+/// Says whether the hooks of an event run at a place: pure, and asked at every dispatch.
+pub type Only = Arc<dyn Fn(&str, &Scene) -> bool + Send + Sync>;
+
+impl Options {
+    /// The defaults: project and local settings, strict, failures proceed.
+    pub fn new() -> Options {
+        Options::default()
+    }
+
+    /// Which files count.
+    pub fn layers(mut self, layers: Layers) -> Options {
+        self.layers = layers;
+        self
+    }
+
+    /// How closely the client is followed.
+    pub fn fidelity(mut self, fidelity: Fidelity) -> Options {
+        self.fidelity = fidelity;
+        self
+    }
+
+    /// What a failing hook means.
+    pub fn on_failure(mut self, on_failure: OnFailure) -> Options {
+        self.on_failure = on_failure;
+        self
+    }
+
+    /// The folder of transcripts.
+    pub fn transcripts(mut self, folder: impl Into<PathBuf>) -> Options {
+        self.transcripts = Some(folder.into());
+        self
+    }
+
+    /// The limit on live hook processes.
+    pub fn permits(mut self, permits: Permits) -> Options {
+        self.permits = Some(permits);
+        self
+    }
+
+    /// Runs hooks only where this says so.
+    pub fn only(mut self, only: impl Fn(&str, &Scene) -> bool + Send + Sync + 'static) -> Options {
+        self.only = Some(Arc::new(only));
+        self
+    }
+
+    /// Tells this what hooks in the background said.
+    pub fn late(mut self, tell: impl Fn(Late) + Send + Sync + 'static) -> Options {
+        self.late = Some(Arc::new(tell));
+        self
+    }
+
+    /// Adds a variable to every hook's environment.
+    pub fn env(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Options {
+        self.env.push((name.into(), value.into()));
+        self
+    }
+}
+
+/// Names of variables, never values: those may be secrets.
+impl std::fmt::Debug for Options {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Options")
+            .field("layers", &self.layers)
+            .field("fidelity", &self.fidelity)
+            .field("on_failure", &self.on_failure)
+            .field("transcripts", &self.transcripts)
+            .field("permits", &self.permits)
+            .field("only", &self.only.is_some())
+            .field("late", &self.late.is_some())
+            .field("env", &self.env.iter().map(|(name, _)| name).collect::<Vec<_>>())
+            .finish()
+    }
+}

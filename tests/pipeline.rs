@@ -1,0 +1,297 @@
+//! C-PIPE: foreign code that fails, at every point and in every way, and what it means.
+
+mod support;
+
+use futures::future::LocalBoxFuture;
+use portcullis::*;
+use std::{
+    future::Future,
+    pin::Pin,
+    sync::{Arc, Mutex},
+    task::{Context, Poll},
+    time::Duration,
+};
+use support::*;
+
+/// How foreign code fails.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum How {
+    /// Before there is a future.
+    Created,
+    /// While its future is polled.
+    Polled,
+    /// It answers, and its future panics while it is dropped.
+    Dropped,
+    /// It never answers and never rests.
+    Spins,
+}
+
+const EVERY_WAY: [How; 4] = [How::Created, How::Polled, How::Dropped, How::Spins];
+
+/// A future that fails as it is told, or answers.
+struct Failing<T> {
+    how: How,
+    answer: Option<T>,
+}
+
+impl<T> Unpin for Failing<T> {}
+
+impl<T> Future for Failing<T> {
+    type Output = T;
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
+        match self.how {
+            How::Created | How::Polled => panic!("a secret detail"),
+            How::Dropped => Poll::Ready(self.answer.take().expect("polled once")),
+            How::Spins => {
+                cx.waker().wake_by_ref();
+                Poll::Pending
+            }
+        }
+    }
+}
+
+impl<T> Drop for Failing<T> {
+    fn drop(&mut self) {
+        if self.how == How::Dropped && !std::thread::panicking() {
+            panic!("a secret detail");
+        }
+    }
+}
+
+fn failing<T>(how: How, answer: T) -> Failing<T> {
+    assert!(how != How::Created, "a secret detail");
+    Failing { how, answer: Some(answer) }
+}
+
+/// A handler of any seam. What it would have answered lets everything pass.
+struct Broken<D>(How, fn() -> D);
+
+impl<S: Seam> Handler<S> for Broken<S::Decision> {
+    fn decide(&self, _: S::Input) -> LocalBoxFuture<'_, Result<Reply<S::Decision>, BoxError>> {
+        Box::pin(failing(self.0, Ok(Reply::new((self.1)()))))
+    }
+}
+
+struct BrokenWrapper(How);
+
+impl Wrapper for BrokenWrapper {
+    fn wrap<'a>(&'a self, _: Next<'a>) -> LocalBoxFuture<'a, Outcome> {
+        Box::pin(failing(self.0, Outcome::completed("never")))
+    }
+}
+
+struct BrokenTool(How);
+
+impl Tool for BrokenTool {
+    fn spec(&self) -> ToolSpec {
+        ToolSpec::of::<Nothing>("Broken", "Fails.").unwrap().limit(Duration::from_millis(50))
+    }
+    fn call(&self, _: Execution, _: ToolCx) -> LocalBoxFuture<'_, Result<Output, ToolError>> {
+        Box::pin(failing(self.0, Ok(Output::text("never"))))
+    }
+}
+
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+struct Nothing {}
+
+const BRIEFLY: Duration = Duration::from_millis(50);
+
+fn break_at(at: &mut Registrar<'_>, point: Point, how: How) {
+    at.within(BRIEFLY, |at| match point {
+        Point::SessionStart => _ = at.handler::<SessionStart>("broken", Broken(how, Started::default)),
+        Point::SubagentStart => _ = at.handler::<SubagentStart>("broken", Broken(how, Started::default)),
+        Point::PromptSubmit => {
+            at.depth(0..=0, |at| _ = at.handler::<PromptSubmit>("broken", Broken(how, Submit::allow)));
+        }
+        Point::Rewrite => _ = at.handler::<Rewrite>("broken", Broken(how, Proposal::pass)),
+        Point::PreExecute => _ = at.handler::<PreExecute>("broken", Broken(how, Gate::allow)),
+        Point::Guard => _ = at.guard("broken", |_| panic!("a secret detail")),
+        Point::Execute => _ = at.wrapper("broken", BrokenWrapper(how)),
+        Point::PostExecute => _ = at.handler::<PostExecute>("broken", Broken(how, Review::accept)),
+        Point::Result => _ = at.result("broken", |_| panic!("a secret detail")),
+        Point::Continuation => {
+            _ = at.handler::<TurnContinuation>("broken", Broken(how, || Continue::again("go on")));
+        }
+        Point::Stop => _ = at.handler::<TurnStop>("broken", Broken(how, || StopTurn::Abstain)),
+        Point::SubagentEnd => _ = at.subagent_end("broken", |_| panic!("a secret detail")),
+        _ => panic!("{point} has no broken handler yet"),
+    });
+}
+
+/// A house whose every turn calls Echo and an agent.
+async fn broken_at(point: Point, how: How) -> House {
+    let model = Says::by_prompt(|prompt, said| match (prompt, said) {
+        ("dig", _) => say("gold"),
+        (_, 0) => calls(&[
+            ("Echo", r#"{"text":"x"}"#),
+            ("Agent", r#"{"description":"d","prompt":"dig","subagent_type":"digger"}"#),
+        ]),
+        _ => say("done"),
+    });
+    Plan::new(model).agents().open(|at| break_at(at, point, how)).await
+}
+
+/// What a broken handler means, in every way of being broken. C-PIPE-3, C-TURN-3, C-TURN-10.
+async fn means(point: Point, how: How) {
+    let house = broken_at(point, how).await;
+    let why = format!("{point}, {how:?}");
+    // A policy that fails ends no session: each turn meets it again.
+    for turn in 1..=2 {
+        let end = within(house.prompt("go")).await;
+        match point {
+            Point::PromptSubmit => assert!(matches!(end, EndReason::Rejected { .. }), "{why}: {end:?}"),
+            _ => assert_eq!(end, EndReason::Completed, "{why}, turn {turn}"),
+        }
+    }
+    let ends = house.ends();
+    let ran = !house.ran().is_empty();
+    let failed = ends.first() == Some(&"handler_failure");
+    match point {
+        Point::PromptSubmit => assert!(house.model.requests().is_empty(), "{why}"),
+        Point::Rewrite | Point::PreExecute | Point::Guard => assert!(failed && !ran, "{why}: {ends:?}"),
+        Point::Execute => assert!(failed, "{why}: {ends:?}"),
+        Point::Stop => assert_eq!((house.count("step/start"), ran), (2, true), "{why}: each turn stops at its first step"),
+        _ => assert_eq!(ends, ["completed"; 4], "{why}"),
+    }
+    // The failure is on record under its owner's name; no reader of the model's sees its details.
+    let all = house.journal.sessions().await.unwrap();
+    let logs: Vec<Arc<Record>> = all.iter().flat_map(|head| house.journal.records(&head.session)).collect();
+    let decided: Vec<DecisionRecorded> = decisions(&logs).into_iter().filter(|d| d.point == point).collect();
+    let recorded = !matches!(point, Point::Execute | Point::Result | Point::SubagentEnd);
+    assert_eq!(!decided.is_empty(), recorded, "{why}");
+    for decision in decided {
+        assert_eq!(decision.id, HandlerId::new("house", "broken"));
+        match (how, decision.failure.expect("a failure")) {
+            (How::Spins, Failure::Deadline { limit_ms }) => assert_eq!(limit_ms, 50, "{why}"),
+            (How::Created | How::Polled | How::Dropped, Failure::Panic { .. }) => {}
+            (_, other) => panic!("{why}: {other:?}"),
+        }
+    }
+    for request in house.model.requests() {
+        assert!(!format!("{:?}", request.messages).contains("secret"), "{why}: details stay in the log");
+    }
+    house.close().await;
+}
+
+macro_rules! each_point {
+    ($($name:ident: $point:expr, $ways:expr;)*) => {$(
+        #[tokio::test]
+        async fn $name() {
+            for how in $ways {
+                means($point, how).await;
+            }
+        }
+    )*};
+}
+
+// A wrapper has no limit of its own: one that never answers is ended by the call's, or by a cancel.
+each_point! {
+    a_broken_session_start_is_reported: Point::SessionStart, EVERY_WAY;
+    a_broken_subagent_start_is_reported: Point::SubagentStart, EVERY_WAY;
+    a_broken_prompt_gate_blocks_the_prompt: Point::PromptSubmit, EVERY_WAY;
+    a_broken_rewriter_denies: Point::Rewrite, EVERY_WAY;
+    a_broken_gate_denies: Point::PreExecute, EVERY_WAY;
+    a_broken_guard_denies: Point::Guard, [How::Created];
+    a_broken_wrapper_is_an_error_result: Point::Execute, [How::Created, How::Polled, How::Dropped];
+    a_broken_review_lets_the_result_stand: Point::PostExecute, EVERY_WAY;
+    a_broken_observer_is_reported: Point::Result, [How::Created];
+    a_broken_continuation_stops: Point::Continuation, EVERY_WAY;
+    a_broken_turn_stop_stops: Point::Stop, EVERY_WAY;
+    a_broken_child_observer_is_reported: Point::SubagentEnd, [How::Created];
+}
+
+// C-PIPE-3, C-RUN-3: a body that panics, in any way, is an error result; one that never rests meets its limit.
+#[tokio::test]
+async fn a_broken_body_is_an_error_result() {
+    for how in EVERY_WAY {
+        let model = Says::calls(&[("Broken", "{}"), ("Echo", r#"{"text":"next"}"#)]);
+        let house = Plan::new(model).tool(BrokenTool(how)).open(|_| {}).await;
+        assert_eq!(house.prompt("go").await, EndReason::Completed);
+        let expect = if how == How::Spins { "timeout" } else { "handler_failure" };
+        assert_eq!(house.ends(), [expect, "completed"], "{how:?}");
+        for request in house.model.requests() {
+            assert!(!format!("{:?}", request.messages).contains("secret"));
+        }
+        house.close().await;
+    }
+}
+
+// C-PIPE-5: a wrapper runs the rest twice: the wrappers inside and the body run twice, the result is given once.
+#[tokio::test]
+async fn a_wrapper_runs_the_rest_twice() {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let (outer, inner, observer) = (seen.clone(), seen.clone(), seen.clone());
+    let house = house(&[("Echo", r#"{"text":"x"}"#)], |at| {
+        at.wrap("outer", async move |next| {
+            let (first, second) = (next.run().await, next.run().await);
+            outer.lock().unwrap().push("outer");
+            assert_eq!(first, second);
+            second
+        });
+        at.wrap("inner", async move |next| {
+            inner.lock().unwrap().push("inner");
+            next.run().await
+        });
+        at.result("observer", move |_| observer.lock().unwrap().push("result"));
+    })
+    .await;
+    assert_eq!(house.prompt("go").await, EndReason::Completed);
+    assert_eq!(*seen.lock().unwrap(), ["inner", "inner", "outer", "result"]);
+    assert_eq!(house.ran(), ["x", "x"]);
+    let of = |kind| house.count(kind);
+    assert_eq!((of("tool/dispatched"), of("tool/returned"), of("tool/result")), (2, 1, 1));
+    house.close().await;
+}
+
+// C-PIPE-6: a review cannot turn a denial into a success, and the reason stays in the record.
+#[tokio::test]
+async fn a_denial_stays_a_denial() {
+    let house = house(&[("Echo", r#"{"text":"x"}"#)], |at| {
+        at.pre_execute("gate", async |_| Gate::deny("not here"));
+        at.post_execute("kind", async |_| Review::replace("it went well"));
+    })
+    .await;
+    assert_eq!(house.prompt("go").await, EndReason::Completed);
+    let result = &house.results()[0];
+    let denied = Ended::HookDeny { by: HandlerId::new("house", "gate"), reason: "not here".into() };
+    assert_eq!((&result.outcome, result.error), (&denied, true));
+    assert_eq!(result.content.to_text(), "it went well");
+    house.close().await;
+}
+
+// C-PIPE-1: an unknown tool and invalid arguments meet no rewriter, gate, guard, wrapper or body, but the review and
+// the observers.
+#[tokio::test]
+async fn what_never_was_a_call_is_answered_and_observed() {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let sees = [(); 6].map(|()| seen.clone());
+    let house = house(&[("Nope", "{}"), ("Echo", "{}")], |at| {
+        let [a, b, c, d, e, f] = sees;
+        at.rewrite("r", async move |_| {
+            a.lock().unwrap().push("rewrite");
+            Proposal::pass()
+        });
+        at.pre_execute("p", async move |_| {
+            b.lock().unwrap().push("gate");
+            Gate::allow()
+        });
+        at.guard("g", move |_| {
+            c.lock().unwrap().push("guard");
+            None
+        });
+        at.wrap("w", async move |next| {
+            d.lock().unwrap().push("wrapper");
+            next.run().await
+        });
+        at.post_execute("q", async move |_| {
+            e.lock().unwrap().push("review");
+            Review::accept()
+        });
+        at.result("o", move |_| f.lock().unwrap().push("result"));
+    })
+    .await;
+    assert_eq!(house.prompt("go").await, EndReason::Completed);
+    assert_eq!(*seen.lock().unwrap(), ["review", "result", "review", "result"]);
+    assert_eq!(house.ends(), ["unknown_tool", "invalid_arguments"]);
+    house.close().await;
+}

@@ -1,0 +1,204 @@
+//! C-DUR-1, 2, 3: the process is gone after any append; the reopened session finishes the same turn.
+//!
+//! The journal's order of appends over the whole tree of sessions is recorded once. Then, for each of its prefixes, another
+//! runtime finds exactly that prefix and plays the script to its end.
+
+mod house;
+mod story;
+mod tape;
+
+use house::{Mind, Ran, Staff, builder, finish, key_of};
+use portcullis::{Body, Decision, Ended, Gate, GuardVerdict, Record, SessionId};
+use std::{collections::BTreeSet, sync::Arc};
+use story::{Blurred, Story, lawful, unknown};
+use tape::{Append, Logs, Tape, logs};
+
+/// A whole run from these appends on.
+async fn run(mind: Mind, staff: Staff, from: &[Append]) -> (Vec<Append>, Ran) {
+    let (tape, ran) = (Tape::after(from), Ran::default());
+    finish(builder(mind, staff, &ran), tape.clone()).await;
+    (tape.appends(), ran)
+}
+
+fn each(logs: &Logs) -> impl Iterator<Item = (&SessionId, &Arc<Record>)> {
+    logs.iter().flat_map(|(session, records)| records.iter().map(move |record| (session, record)))
+}
+
+/// The keys of all decisions that are durable.
+fn committed(logs: &Logs) -> BTreeSet<String> {
+    each(logs)
+        .filter_map(|(session, record)| match &record.body {
+            Body::DecisionRecorded(d) => Some(key_of(session, &record.at, d)),
+            _ => None,
+        })
+        .collect()
+}
+
+/// The bodies that are not idempotent and were started, and the calls that have their result.
+fn started(logs: &Logs) -> (BTreeSet<String>, BTreeSet<String>) {
+    let (mut once, mut bodies, mut results) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+    for (session, record) in each(logs) {
+        let at = &record.at;
+        let Some(call) = &at.call else { continue };
+        let key = house::call_key(session, at.turn.unwrap_or_default(), at.step.unwrap_or_default(), call);
+        match &record.body {
+            Body::ToolCall(call) if !call.idempotent => drop(once.insert(key)),
+            Body::ToolDispatched(_) if once.contains(&key) => drop(bodies.insert(key)),
+            Body::ToolResult(_) => drop(results.insert(key)),
+            _ => {}
+        }
+    }
+    (bodies, results)
+}
+
+/// C-DUR-1, 2: what the process that took over ran was not decided, run or shown before, and nothing twice.
+fn ran_nothing_twice(before: &Logs, ran: &Ran, at: &str) {
+    let committed = committed(before);
+    for (key, times) in ran.handlers.lock().unwrap().iter() {
+        assert!(!committed.contains(key), "{at}: {key} was decided and asked again");
+        assert_eq!(*times, 1, "{at}: {key} ran more than once");
+    }
+    let (bodies, results) = started(before);
+    for key in ran.bodies.lock().unwrap().keys() {
+        assert!(!bodies.contains(key), "{at}: the body of {key} ran twice");
+    }
+    for (key, times) in ran.results.lock().unwrap().iter() {
+        assert!(!results.contains(key) && *times == 1, "{at}: the result of {key} was shown twice");
+    }
+}
+
+/// Each appended log of a prefix is a prefix of the log that came of it.
+fn stands(before: &Logs, after: &Logs) {
+    for (session, records) in before {
+        assert!(after[session].starts_with(records), "{session}");
+    }
+}
+
+// C-DUR-3, with deterministic handlers: killed after any append, the history comes out as an unkilled run's.
+#[tokio::test]
+async fn killed_after_any_append_the_history_is_that_of_an_unkilled_run() {
+    let (unkilled, ran) = run(Mind::Fixed, Staff::Same, &[]).await;
+    let whole = logs(&unkilled);
+    lawful(&whole);
+    ran_nothing_twice(&Logs::new(), &ran, "unkilled");
+    let records: usize = whole.values().map(Vec::len).sum();
+    assert!(records > 200 && whole.len() == 2, "{records} records in {} sessions", whole.len());
+    let mut unknowns = 0;
+    for n in 0..=unkilled.len() {
+        let before = logs(&unkilled[..n]);
+        let (appends, ran) = run(Mind::Fixed, Staff::Same, &unkilled[..n]).await;
+        let after = logs(&appends);
+        lawful(&after);
+        stands(&before, &after);
+        ran_nothing_twice(&before, &ran, &format!("kill {n}"));
+        let mut blurred = Blurred::default();
+        blurred.add(&before);
+        let told = unknown(&after);
+        // C-DUR-2: exactly what was under way is unknown, and the model is told what to do about it.
+        assert_eq!(told.keys().cloned().collect::<BTreeSet<_>>(), blurred.unknown, "kill {n}");
+        assert!(told.values().all(|text| text.contains("check before you do it again")), "kill {n}: {told:?}");
+        unknowns += told.len();
+        let (is, was) = (Story::of(&after, &blurred), Story::of(&whole, &blurred));
+        assert_eq!(is, was, "kill {n} of {}", unkilled.len());
+    }
+    assert!(unknowns > 8, "{unknowns} bodies were cut off");
+    println!("{} boundaries, {records} records, {unknowns} outcomes unknown", unkilled.len());
+}
+
+// C-DUR-3: killed again on the way, at another place each time.
+#[tokio::test]
+async fn killed_twice_the_history_is_still_that() {
+    let (unkilled, _) = run(Mind::Fixed, Staff::Same, &[]).await;
+    let whole = logs(&unkilled);
+    for n in (0..unkilled.len()).step_by(3) {
+        let (first, _) = run(Mind::Fixed, Staff::Same, &unkilled[..n]).await;
+        let more = first.len() - n;
+        let again = n + (n * 7919) % more;
+        let before = logs(&first[..again]);
+        let (second, ran) = run(Mind::Fixed, Staff::Same, &first[..again]).await;
+        let after = logs(&second);
+        lawful(&after);
+        ran_nothing_twice(&before, &ran, &format!("kill {n}, then {again}"));
+        let mut blurred = Blurred::default();
+        blurred.add(&logs(&first[..n]));
+        blurred.add(&before);
+        assert_eq!(
+            Story::of(&after, &blurred),
+            Story::of(&whole, &blurred),
+            "kill {n}, then {again} of {}",
+            first.len()
+        );
+    }
+}
+
+// C-DUR-1, 3: what was committed stands though its handler would now say otherwise.
+#[tokio::test]
+async fn what_was_committed_stands_though_the_dice_fall_otherwise() {
+    let mut otherwise = 0;
+    for seed in 1..=3 {
+        let (first, _) = run(Mind::Dice(seed), Staff::Same, &[]).await;
+        for n in (0..=first.len()).step_by(2) {
+            let before = logs(&first[..n]);
+            let mind = Mind::Dice(seed * 1000 + n as u64);
+            let (appends, ran) = run(mind, Staff::Same, &first[..n]).await;
+            let after = logs(&appends);
+            lawful(&after);
+            stands(&before, &after);
+            ran_nothing_twice(&before, &ran, &format!("seed {seed}, kill {n}"));
+            otherwise += denials_hold(&before, &after, mind);
+        }
+    }
+    assert!(otherwise >= 20, "the dice fell otherwise {otherwise} times only");
+    println!("{otherwise} committed gates stood though their handler would have said otherwise");
+}
+
+/// A call whose denial was committed is denied. Counts the gates of the first process that this mind would have judged
+/// otherwise.
+fn denials_hold(before: &Logs, after: &Logs, mind: Mind) -> usize {
+    let mut otherwise = 0;
+    for (session, record) in each(before) {
+        let Body::DecisionRecorded(d) = &record.body else { continue };
+        let denied = match &d.decision {
+            Decision::PreExecute(gate) => {
+                let now = house::dice_gate(mind, &key_of(session, &record.at, d));
+                let same = matches!(
+                    (gate, &now),
+                    (Gate::Allow, Gate::Allow) | (Gate::Ask { .. }, Gate::Ask { .. }) | (Gate::Deny { .. }, Gate::Deny { .. })
+                );
+                otherwise += usize::from(!same);
+                matches!(gate, Gate::Deny { .. })
+            }
+            Decision::Guard(verdict) => matches!(verdict, GuardVerdict::Deny { .. }),
+            _ => false,
+        };
+        if !denied {
+            continue;
+        }
+        let result = after[session].iter().find_map(|r| match &r.body {
+            Body::ToolResult(result) if r.at == record.at => Some(&result.outcome),
+            _ => None,
+        });
+        // A nested call whose parent did not come back is cancelled rather than denied; neither runs.
+        let held = matches!(
+            result,
+            Some(Ended::HookDeny { .. } | Ended::GuardDeny { .. } | Ended::CancelledBeforeDispatch { .. })
+        );
+        assert!(held, "{:?} was denied and is {result:?}", record.at);
+    }
+    otherwise
+}
+
+// C-DUR-1: also when handlers were added, removed or reordered meanwhile.
+#[tokio::test]
+async fn what_was_committed_stands_under_another_configuration() {
+    let (first, _) = run(Mind::Fixed, Staff::Same, &[]).await;
+    for n in (0..=first.len()).step_by(2) {
+        let before = logs(&first[..n]);
+        let (appends, ran) = run(Mind::Fixed, Staff::Changed, &first[..n]).await;
+        let after = logs(&appends);
+        lawful(&after);
+        stands(&before, &after);
+        ran_nothing_twice(&before, &ran, &format!("kill {n}"));
+        denials_hold(&before, &after, Mind::Fixed);
+    }
+}

@@ -1,0 +1,195 @@
+//! What a history says, without what a kill may change: times, attempts, record numbers, resumptions, and the calls whose
+//! outcome is unknown.
+
+use crate::{house::call_key, tape::Logs};
+use portcullis::{At, Body, CallPath, Record, Seq, SessionId, Subject, law};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+/// The calls about which a killed run may say something else than an unkilled one.
+#[derive(Debug, Default, Clone)]
+pub struct Blurred {
+    /// Not idempotent, and under way when the process died: their outcome is unknown.
+    pub unknown: BTreeSet<String>,
+    /// Their nested calls may have other places, or not have happened.
+    pub parents: BTreeSet<String>,
+}
+
+impl Blurred {
+    /// Those of a process that dies with these logs.
+    pub fn add(&mut self, logs: &Logs) {
+        for (session, records) in logs {
+            let mut open: BTreeMap<String, (bool, CallPath, At)> = BTreeMap::new();
+            let mut idempotent = BTreeSet::new();
+            let (mut announced, mut judged) = (BTreeSet::new(), Vec::new());
+            for record in records {
+                let Some(key) = key(session, &record.at) else { continue };
+                let path = record.at.call.clone().expect("a call");
+                match &record.body {
+                    Body::ToolCall(call) => {
+                        announced.insert(key.clone());
+                        if call.idempotent {
+                            idempotent.insert(key);
+                        }
+                    }
+                    Body::DecisionRecorded(d) if d.point == portcullis::Point::Rewrite && !path.is_top() => {
+                        judged.push((key, record.at.clone()));
+                    }
+                    Body::ToolDispatched(_) => {
+                        open.insert(key.clone(), (idempotent.contains(&key), path, record.at.clone()));
+                    }
+                    Body::ToolReturned(_) => {
+                        open.remove(&key);
+                    }
+                    _ => {}
+                }
+            }
+            for (key, (again, _, _)) in open {
+                if !again {
+                    self.parents.insert(key.clone());
+                    self.unknown.insert(key);
+                }
+            }
+            // Judged, and not announced: a body that runs again makes this call at another place.
+            for (key, at) in judged.into_iter().filter(|(key, _)| !announced.contains(key)) {
+                drop(key);
+                let path = at.call.expect("a call");
+                let outer = CallPath::top(path.positions()[0]);
+                self.parents.insert(call_key(
+                    session,
+                    at.turn.unwrap_or_default(),
+                    at.step.unwrap_or_default(),
+                    &outer,
+                ));
+            }
+        }
+    }
+
+    fn hides(&self, key: &str, body: &Body) -> bool {
+        let within = self.parents.iter().any(|parent| key.starts_with(&format!("{parent}.")));
+        let after = matches!(
+            body,
+            Body::ToolReturned(_) | Body::ToolResult(_) | Body::ContextMessage(_) | Body::DecisionRecorded(_)
+        );
+        within || after && self.unknown.contains(key) && !before_body(body)
+    }
+}
+
+fn before_body(body: &Body) -> bool {
+    use portcullis::Point::{Guard, PreExecute, Rewrite};
+    matches!(body, Body::DecisionRecorded(d) if matches!(d.point, Rewrite | PreExecute | Guard))
+}
+
+fn key(session: &SessionId, at: &At) -> Option<String> {
+    Some(call_key(session, at.turn?, at.step?, at.call.as_ref()?))
+}
+
+/// What is compared.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Story {
+    /// Each session's conversation and calls, in their order.
+    pub told: BTreeMap<SessionId, Vec<String>>,
+    /// Everything that may interleave otherwise (overlapping calls do), by its key.
+    pub keyed: BTreeMap<String, Vec<String>>,
+}
+
+impl Story {
+    pub fn of(logs: &Logs, blurred: &Blurred) -> Story {
+        let mut story = Story { told: BTreeMap::new(), keyed: BTreeMap::new() };
+        for (session, records) in logs {
+            let told = story.told.entry(session.clone()).or_default();
+            let queued: Vec<Seq> = records
+                .iter()
+                .filter(|r| matches!(r.body, Body::PromptQueued(_)))
+                .map(|record| record.seq)
+                .collect();
+            let number = |seq: Seq| queued.iter().position(|s| *s == seq).unwrap_or(usize::MAX);
+            for record in records {
+                let call = key(session, &record.at);
+                if call.as_ref().is_some_and(|key| blurred.hides(key, &record.body)) {
+                    continue;
+                }
+                match say(record, &number) {
+                    Said::Nothing => {}
+                    Said::Told(text) => told.push(text),
+                    Said::Keyed(what, text) => {
+                        let at = call.unwrap_or_else(|| format!("{session} {:?}", record.at.turn));
+                        story.keyed.entry(format!("{at} {what}")).or_default().push(text);
+                    }
+                }
+            }
+        }
+        story
+    }
+}
+
+enum Said {
+    Nothing,
+    Told(String),
+    Keyed(String, String),
+}
+
+fn say(record: &Arc<Record>, number: &dyn Fn(Seq) -> usize) -> Said {
+    let keyed = |what: &str, text: String| Said::Keyed(what.into(), text);
+    let nested = record.at.call.as_ref().is_some_and(|path| !path.is_top());
+    match &record.body {
+        Body::SessionResumed(_)
+        | Body::ConfigInForce(_)
+        | Body::Own(_)
+        | Body::ModelRequested(_)
+        | Body::ToolDispatched(_) => Said::Nothing,
+        // A session that is taken up again starts again, and says so.
+        Body::ContextMessage(m) if m.content.to_text() == "started" => Said::Nothing,
+        Body::DecisionRecorded(d) => match &d.subject {
+            Subject::Session(_) => Said::Nothing,
+            subject => {
+                let subject = match subject {
+                    Subject::Prompt(seq) => format!("prompt {}", number(*seq)),
+                    other => format!("{other:?}"),
+                };
+                let text = format!("{:?} {:?} {:?} {:?}", d.decision, d.context, d.halt, d.failure);
+                Said::Keyed(format!("{subject} {} {}", d.point, d.id), text)
+            }
+        },
+        Body::InputRequested(r) => keyed("asked", format!("{r:?}")),
+        Body::InputResolved(r) => keyed("answered", format!("{r:?}")),
+        Body::ToolReturned(r) => keyed("returned", format!("{:?}", r.outcome)),
+        Body::ToolCall(call) => keyed("call", format!("{call:?}")),
+        Body::ToolRewrite(rewrite) => keyed("rewrite", format!("{rewrite:?}")),
+        Body::ToolResult(result) if nested => keyed("result", format!("{result:?}")),
+        Body::TurnStart(start) => {
+            let takes: Vec<usize> = start.takes.iter().map(|seq| number(*seq)).collect();
+            Said::Told(format!("turn {:?} takes {takes:?}", record.at.turn))
+        }
+        Body::UserMessage(m) => Said::Told(format!("user {:?} {:?} {}", m.content, m.source, number(m.from))),
+        Body::PromptBlocked(m) => Said::Told(format!("blocked {:?} {:?} {}", m.content, m.reason, number(m.from))),
+        other => Said::Told(format!("{:?} {other:?}", record.at)),
+    }
+}
+
+/// Every log of the tree folds, and nothing is owed.
+pub fn lawful(logs: &Logs) {
+    for (session, records) in logs {
+        let state = law::State::fold(records).unwrap_or_else(|invalid| panic!("{session}: {invalid}"));
+        assert_eq!(state.next(None), law::Next::Idle, "{session}");
+    }
+}
+
+/// The calls that were told that their outcome is unknown, with what the model reads.
+pub fn unknown(logs: &Logs) -> BTreeMap<String, String> {
+    let mut found = BTreeMap::new();
+    for (session, records) in logs {
+        for record in records {
+            if let Body::ToolResult(result) = &record.body
+                && result.outcome == portcullis::Ended::OutcomeUnknown
+            {
+                let key = key(session, &record.at).expect("a call");
+                found.insert(key, result.content.to_text().into_owned());
+            }
+        }
+    }
+    found
+}
+

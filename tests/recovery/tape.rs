@@ -1,0 +1,90 @@
+//! A journal that remembers in which order its appends became durable, over all its sessions.
+
+use futures::future::BoxFuture;
+use portcullis::{
+    Batch, Claim, Journal, JournalError, MemoryJournal, Ownership, Record, Seq, SessionId, Ticket,
+    journal::SessionHead,
+};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex},
+};
+
+/// One append: what is durable whole or not at all.
+pub type Append = (SessionId, Vec<Arc<Record>>);
+
+/// The logs of a tree of sessions.
+pub type Logs = BTreeMap<SessionId, Vec<Arc<Record>>>;
+
+/// See the module.
+#[derive(Clone, Default)]
+pub struct Tape {
+    inner: MemoryJournal,
+    appends: Arc<Mutex<Vec<Append>>>,
+}
+
+impl Tape {
+    /// What another process finds that opens the journal after these appends.
+    pub fn after(appends: &[Append]) -> Tape {
+        let tape = Tape::default();
+        for (session, records) in logs(appends) {
+            tape.inner.preload(&session, records);
+        }
+        tape.appends.lock().unwrap().extend_from_slice(appends);
+        tape
+    }
+
+    /// Every append so far, also those of the processes before.
+    pub fn appends(&self) -> Vec<Append> {
+        self.appends.lock().unwrap().clone()
+    }
+}
+
+/// The logs that these appends make.
+pub fn logs(appends: &[Append]) -> Logs {
+    let mut logs = Logs::new();
+    for (session, records) in appends {
+        logs.entry(session.clone()).or_default().extend(records.iter().cloned());
+    }
+    logs
+}
+
+impl Journal for Tape {
+    fn claim(
+        &self,
+        session: &SessionId,
+        incarnation: u128,
+        claim: Claim,
+    ) -> BoxFuture<'static, Result<Ownership, JournalError>> {
+        self.inner.claim(session, incarnation, claim)
+    }
+
+    fn append(&self, own: &mut Ownership, batch: Batch) -> Result<Ticket, JournalError> {
+        // Held over the append, so that the tape has the journal's own order.
+        let mut appends = self.appends.lock().unwrap();
+        let records = batch.records.clone();
+        let ticket = self.inner.append(own, batch)?;
+        assert_eq!(own.commits.failure(), None);
+        if !records.is_empty() {
+            appends.push((own.session.clone(), records));
+        }
+        Ok(ticket)
+    }
+
+    fn release(&self, own: Ownership) -> BoxFuture<'static, Result<(), JournalError>> {
+        self.inner.release(own)
+    }
+
+    fn read(
+        &self,
+        session: &SessionId,
+        from: Seq,
+        limit: usize,
+    ) -> BoxFuture<'static, Result<Vec<Arc<Record>>, JournalError>> {
+        self.inner.read(session, from, limit)
+    }
+
+    fn sessions(&self) -> BoxFuture<'static, Result<Vec<SessionHead>, JournalError>> {
+        self.inner.sessions()
+    }
+}
