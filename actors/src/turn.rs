@@ -126,6 +126,10 @@ impl Driver {
             }
             Next::Judge { point, subject } => {
                 self.judge(point, &subject).await?;
+                // A handler that answered all the same while the turn was cancelled closes nothing.
+                if self.cancel.is_cancelled() {
+                    return Err(Stop::Cancelled);
+                }
                 let closing = self.cx.ledger.read(|s| s.close(point, &subject));
                 if closing.is_empty() {
                     *passed = Some((point, subject));

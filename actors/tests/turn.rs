@@ -519,6 +519,8 @@ async fn an_owners_records_stand_beside_its_decision() {
         at.rewrite("forger", async move |_| Reply::new(Proposal::pass()).record(own("tool/result")));
     })
     .await;
-    assert!(!forger.prompt("go").await.is_success());
-    assert!(forger.results().is_empty());
+    assert_eq!(forger.prompt("go").await, EndReason::Completed);
+    assert_eq!(forger.results().len(), 1);
+    assert_eq!(forger.results()[0].outcome.name(), "handler_failure");
+    forger.sound();
 }

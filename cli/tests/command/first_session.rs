@@ -8,7 +8,7 @@ fn it_tells_its_story_twice() {
     let project = Project::copy(&example());
     let first = project.run(&["--yes", "--json"]);
     assert_eq!(first.code, Some(0), "{}{}", first.out, first.err);
-    assert_eq!(first.err, "", "nothing in its settings is reported");
+    assert!(!first.err.contains("settings.json"), "nothing in its settings is reported: {}", first.err);
     let file = |name| fs::read_to_string(project.path().join("workspace").join(name)).unwrap();
     let after = ["CHANGES.md", "NOTES.md", "published.md", "trash/app.o"];
     let left = after.map(file);

@@ -130,7 +130,7 @@ impl State {
                 need(c.child(&ended.child) == Some(false), "no such child is at work")
             }),
             Body::Own(own) => need(
-                own.kind.contains('/') && Body::TYPES.iter().all(|(kind, _)| *kind != &*own.kind),
+                Body::may_be_owned(&own.kind),
                 "an owner's record has a type `owner/name` that is none of the runtime's",
             ),
             Body::PromptQueued(q) => need(!q.content.is_empty(), "a message says something"),

@@ -28,6 +28,12 @@ macro_rules! bodies {
             /// The types of the runtime itself, with their versions.
             pub const TYPES: &'static [(&'static str, u32)] = &[$(($kind, $version)),*];
 
+            /// May an owner give its records this type? `owner/name`, and none of the runtime's own.
+            pub fn may_be_owned(kind: &str) -> bool {
+                let named = kind.split_once('/').is_some_and(|(owner, name)| !owner.is_empty() && !name.is_empty());
+                named && Body::TYPES.iter().all(|(own, _)| *own != kind)
+            }
+
             /// The type, as the log spells it.
             pub fn kind(&self) -> &str {
                 match self {
