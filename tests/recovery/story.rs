@@ -21,7 +21,7 @@ impl Blurred {
     /// Those of a process that dies with these logs.
     pub fn add(&mut self, logs: &Logs) {
         for (session, records) in logs {
-            let mut open: BTreeMap<String, (bool, CallPath, At)> = BTreeMap::new();
+            let mut open: BTreeMap<String, bool> = BTreeMap::new();
             let mut idempotent = BTreeSet::new();
             let (mut announced, mut judged) = (BTreeSet::new(), Vec::new());
             for record in records {
@@ -38,7 +38,7 @@ impl Blurred {
                         judged.push((key, record.at.clone()));
                     }
                     Body::ToolDispatched(_) => {
-                        open.insert(key.clone(), (idempotent.contains(&key), path, record.at.clone()));
+                        open.insert(key.clone(), idempotent.contains(&key));
                     }
                     Body::ToolReturned(_) => {
                         open.remove(&key);
@@ -46,23 +46,19 @@ impl Blurred {
                     _ => {}
                 }
             }
-            for (key, (again, _, _)) in open {
-                if !again {
-                    self.parents.insert(key.clone());
+            let gone: Vec<String> =
+                open.iter().filter(|(_, again)| !**again).map(|(key, _)| key.clone()).collect();
+            for key in open.into_keys() {
+                // What a body called is not called again when that body is not.
+                if gone.iter().any(|parent| key == *parent || key.starts_with(&format!("{parent}."))) {
                     self.unknown.insert(key);
                 }
             }
+            self.parents.extend(gone);
             // Judged, and not announced: a body that runs again makes this call at another place.
-            for (key, at) in judged.into_iter().filter(|(key, _)| !announced.contains(key)) {
-                drop(key);
-                let path = at.call.expect("a call");
-                let outer = CallPath::top(path.positions()[0]);
-                self.parents.insert(call_key(
-                    session,
-                    at.turn.unwrap_or_default(),
-                    at.step.unwrap_or_default(),
-                    &outer,
-                ));
+            for (_, at) in judged.into_iter().filter(|(key, _)| !announced.contains(key)) {
+                let outer = at.call.as_ref().map(|path| CallPath::top(path.positions()[0]));
+                self.parents.extend(key(session, &At { call: outer, ..at }));
             }
         }
     }
@@ -193,3 +189,19 @@ pub fn unknown(logs: &Logs) -> BTreeMap<String, String> {
     found
 }
 
+
+/// Fails with the first thing that differs.
+#[track_caller]
+pub fn same(is: &Story, was: &Story, at: &str) {
+    for (session, told) in &was.told {
+        let now = is.told.get(session).map(Vec::as_slice).unwrap_or_default();
+        for (place, line) in told.iter().enumerate() {
+            assert_eq!(now.get(place), Some(line), "{at}: {session}, line {place}");
+        }
+    }
+    for (key, said) in &was.keyed {
+        assert_eq!(is.keyed.get(key), Some(said), "{at}: {key}");
+    }
+    // Nothing missing; so what is left differs by being more.
+    assert_eq!(is, was, "{at}");
+}
