@@ -77,12 +77,8 @@ async fn bare(payload: &str) {
         // Its end is what the hook waits for.
         stdin.write_all(payload.as_bytes()).await
     };
-    let (written, out, err, status) = tokio::join!(
-        write,
-        stdout.read_to_end(&mut said),
-        stderr.read_to_end(&mut complained),
-        child.wait()
-    );
+    let (written, out, err, status) =
+        tokio::join!(write, stdout.read_to_end(&mut said), stderr.read_to_end(&mut complained), child.wait());
     written.and(out).and(err).expect("the pipes work");
     assert!(status.expect("reaped").success());
     assert_eq!(said, ANSWER);

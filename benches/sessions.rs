@@ -10,8 +10,8 @@ use futures::{
     stream,
 };
 use portcullis::{
-    Batch, Claim, Commits, Journal, JournalError, Ownership, Record, Runtime, Seq, Session, SessionId, Ticket,
-    journal::SessionHead,
+    Batch, Claim, Commits, Journal, JournalError, Ownership, Record, Runtime, Seq, Session, SessionId,
+    Ticket, journal::SessionHead,
 };
 use std::{process::ExitCode, sync::Arc, time::Duration};
 use support::{
@@ -86,7 +86,8 @@ async fn busy(pairs: usize) -> Vec<(f64, f64)> {
 }
 
 async fn sessions(runtime: &Runtime, numbers: std::ops::Range<usize>) -> Vec<Session> {
-    let opened = stream::iter(numbers).map(|n| async move { house::session(runtime, &format!("s{n}")).await });
+    let opened =
+        stream::iter(numbers).map(|n| async move { house::session(runtime, &format!("s{n}")).await });
     opened.buffer_unordered(64).collect().await
 }
 

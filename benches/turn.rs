@@ -99,8 +99,7 @@ async fn one_thread(model: Head) -> Pairs {
 }
 
 async fn across_threads(model: Head) -> Pairs {
-    let runtime =
-        house::start(Runtime::builder(model.clone()).tool(house::note(Stamps::default(), 1))).await;
+    let runtime = house::start(Runtime::builder(model.clone()).tool(house::note(Stamps::default(), 1))).await;
     let session = house::session(&runtime, "s").await;
     let (prompts, prompted) = mpsc::channel(32);
     let task = std::thread::spawn(move || {

@@ -1,6 +1,8 @@
 //! The `Agent` tool: the model hands a task to another agent.
 
-use portcullis_runtime::{AgentSpec, Execution, Output, SpecError, Tool, ToolCx, ToolError, ToolSpec, raw_tool};
+use portcullis_runtime::{
+    AgentSpec, Execution, Output, SpecError, Tool, ToolCx, ToolError, ToolSpec, raw_tool,
+};
 use std::{fmt::Write, sync::Arc};
 
 /// A kind of agent that the model may start. What is not narrowed is inherited.
@@ -62,7 +64,8 @@ struct Arguments {
 /// # Errors
 /// Never for a list with at least one kind; without one the tool would have nothing to start.
 pub fn agent_tool(kinds: Vec<AgentKind>) -> Result<impl Tool, SpecError> {
-    let mut about = String::from("Hands a task to another agent and answers with its report. Kinds of agents:");
+    let mut about =
+        String::from("Hands a task to another agent and answers with its report. Kinds of agents:");
     for kind in &kinds {
         // Writing to a String cannot fail.
         let _ = write!(about, "\n- {}: {}", kind.name, kind.about);

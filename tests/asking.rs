@@ -82,9 +82,10 @@ async fn an_answer_against_a_cancel() {
         let (answer, cancel) = within(async { (answer.await.unwrap(), cancel.await.unwrap()) }).await;
         let end = within(turn.into_future()).await;
         assert_eq!(cancel, Ok(matches!(end, EndReason::Aborted { .. })));
-        let allowed = house.log().iter().any(
-            |r| matches!(&r.body, Body::InputResolved(r) if r.resolution == Resolution::Allowed),
-        );
+        let allowed = house
+            .log()
+            .iter()
+            .any(|r| matches!(&r.body, Body::InputResolved(r) if r.resolution == Resolution::Allowed));
         assert_eq!(answer.is_ok(), allowed, "{answer:?}: an answer that was taken is on record, no other is");
         if !house.ran().is_empty() {
             assert!(allowed, "nothing runs without its answer");

@@ -42,11 +42,11 @@ async fn sqlite_full_and_back() {
     let large = "x".repeat(20_000);
     let mut acknowledged = 0_usize;
     // Either a prompt is refused, or a turn that had begun is cut.
-    let error = loop {
+    let (code, message) = loop {
         match within(session.prompt(&*large)).await {
             Err(SubmitError::Journal { error, prompts }) => {
                 assert_eq!(prompts, [Content::text(&*large)], "handed back");
-                break error.code().to_owned();
+                break (error.code().to_owned(), error.to_string());
             }
             Err(SubmitError::Closed { .. } | SubmitError::Draining { .. }) => panic!("closed without a word"),
             Err(other) => panic!("{other:?}"),
@@ -54,23 +54,27 @@ async fn sqlite_full_and_back() {
                 acknowledged += 1;
                 match within(turn.into_future()).await {
                     EndReason::Completed => {}
-                    EndReason::Error { code, .. } => break code.to_string(),
+                    EndReason::Error { code, message } => break (code.to_string(), message.to_string()),
                     other => panic!("{other:?}"),
                 }
             }
         }
         assert!(acknowledged < 1_000, "the quota was never met");
     };
-    assert_eq!(error, JournalError::StorageFull.code());
+    assert_eq!(code, JournalError::StorageFull.code(), "{message}");
     assert!(acknowledged > 3, "some fit: {acknowledged}");
     within(session.gone()).await;
     within(full.shutdown(PATIENCE)).await;
     let before = log(&journal, "s").await;
-    drop(journal);
+    // Each holds the journal, and one process opens a file once.
+    drop((session, journal));
 
     let (roomy, journal) = runtime(&file, None).await;
     let session = within(roomy.open("s", SessionOptions::new("/"))).await.unwrap();
-    assert_eq!(within(within(session.prompt("again")).await.unwrap().into_future()).await, EndReason::Completed);
+    assert_eq!(
+        within(within(session.prompt("again")).await.unwrap().into_future()).await,
+        EndReason::Completed
+    );
     let after = log(&journal, "s").await;
     assert_eq!(after[..before.len()], before, "what was acknowledged stays");
     let state = law::State::fold(&after).unwrap();

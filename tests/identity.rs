@@ -41,7 +41,9 @@ async fn malformed_arguments_are_refused_and_answered() {
         .log()
         .iter()
         .filter_map(|r| match &r.body {
-            Body::ToolCall(ToolCall { arguments: Arguments::Refused { raw, .. }, .. }) => Some(raw.to_string()),
+            Body::ToolCall(ToolCall { arguments: Arguments::Refused { raw, .. }, .. }) => {
+                Some(raw.to_string())
+            }
             _ => None,
         })
         .collect();
@@ -60,9 +62,10 @@ struct Nothing {}
 async fn what_is_accepted_is_exact() {
     let exact = r#"{ "z":12345678901234567890123, "a":-0, "$serde_json::private::Number":"1", "__proto__":{}, "e":1.10 }"#;
     let open = Frozen::parse(r#"{"type":"object"}"#).unwrap();
-    let raw = raw_tool(ToolSpec::new("Raw", "Shows its text.", open).unwrap(), async |call: Execution, _cx| {
-        Ok(Output::text(call.arguments.text()))
-    });
+    let raw =
+        raw_tool(ToolSpec::new("Raw", "Shows its text.", open).unwrap(), async |call: Execution, _cx| {
+            Ok(Output::text(call.arguments.text()))
+        });
     let plan = Plan::new(Says::calls(&[("Raw", exact), ("Raw", " ")])).tool(raw);
     let house = plan.open(|_| {}).await;
     assert_eq!(house.prompt("go").await, EndReason::Completed);
@@ -75,10 +78,13 @@ async fn what_is_accepted_is_exact() {
 // tool's own word is an error; in either case the log reads back and the turn goes on.
 #[tokio::test]
 async fn malformed_results_are_answered() {
-    let shape = Frozen::parse(r#"{"type":"object","required":["n"],"properties":{"n":{"type":"integer"}}}"#).unwrap();
-    let values = [r#"{"n":1}"#, r#"{"n":"one"}"#, "[]", "7", r#"{"n":1,"n":2}"#, "{", r#"{"n":1,"s":"\ud800"}"#, ""];
+    let shape =
+        Frozen::parse(r#"{"type":"object","required":["n"],"properties":{"n":{"type":"integer"}}}"#).unwrap();
+    let values =
+        [r#"{"n":1}"#, r#"{"n":"one"}"#, "[]", "7", r#"{"n":1,"n":2}"#, "{", r#"{"n":1,"s":"\ud800"}"#, ""];
     let body = async |call: Execution, _cx: ToolCx| {
-        let which = call.arguments.root().get("which").and_then(|w| w.as_str()).unwrap_or_default().into_owned();
+        let which =
+            call.arguments.root().get("which").and_then(|w| w.as_str()).unwrap_or_default().into_owned();
         let (value, replaced) = Frozen::from_result(which)?;
         let marked = if replaced.any() { "marked" } else { "whole" };
         Ok(Output::text(marked).with_value(value))

@@ -150,7 +150,11 @@ async fn means(point: Point, how: How) {
         Point::PromptSubmit => assert!(house.model.requests().is_empty(), "{why}"),
         Point::Rewrite | Point::PreExecute | Point::Guard => assert!(failed && !ran, "{why}: {ends:?}"),
         Point::Execute => assert!(failed, "{why}: {ends:?}"),
-        Point::Stop => assert_eq!((house.count("step/start"), ran), (2, true), "{why}: each turn stops at its first step"),
+        Point::Stop => assert_eq!(
+            (house.count("step/start"), ran),
+            (2, true),
+            "{why}: each turn stops at its first step"
+        ),
         _ => assert_eq!(ends, ["completed"; 4], "{why}"),
     }
     // The failure is on record under its owner's name; no reader of the model's sees its details.

@@ -45,7 +45,11 @@ async fn a_blocked_thread_leaves_the_other_arbiters_running() {
     until(|| entered.load(Ordering::SeqCst)).await;
     let mut turns: FuturesUnordered<_> =
         others.iter().map(|session| async { session.prompt("go").await.unwrap().await }).collect();
-    assert_eq!(within(turns.next()).await, Some(EndReason::Completed), "another arbiter's session ends its turn");
+    assert_eq!(
+        within(turns.next()).await,
+        Some(EndReason::Completed),
+        "another arbiter's session ends its turn"
+    );
     drop(held);
     while let Some(end) = within(turns.next()).await {
         assert_eq!(end, EndReason::Completed, "the blocked arbiter's sessions were only held up");
@@ -174,10 +178,20 @@ async fn shut_down_in(state: State) {
     }
     let left = within(house.runtime.clone().shutdown(Duration::from_millis(20))).await;
     assert!(left.parked.iter().any(|id| id.as_str() == "s"), "{state:?}: {left:?}");
-    assert!(matches!(within(turn.into_future()).await, EndReason::Error { .. }), "{state:?}: who waits is told");
-    assert!(matches!(house.session.prompt("more").await, Err(SubmitError::Draining { .. } | SubmitError::Closed { .. })));
+    assert!(
+        matches!(within(turn.into_future()).await, EndReason::Error { .. }),
+        "{state:?}: who waits is told"
+    );
+    assert!(matches!(
+        house.session.prompt("more").await,
+        Err(SubmitError::Draining { .. } | SubmitError::Closed { .. })
+    ));
     let before = house.log();
-    assert_ne!(law::State::fold(&before).unwrap().next(None), law::Next::Idle, "{state:?}: the turn is still open");
+    assert_ne!(
+        law::State::fold(&before).unwrap().next(None),
+        law::Next::Idle,
+        "{state:?}: the turn is still open"
+    );
     drop(house);
 
     let again = Latch::default();
@@ -211,9 +225,15 @@ async fn shut_down_in(state: State) {
 
 #[tokio::test]
 async fn a_shutdown_in_each_state_leaves_a_turn_that_goes_on() {
-    for state in
-        [State::InPrompt, State::MidModel, State::InGate, State::InHook, State::Asking, State::MidTool, State::InChild]
-    {
+    for state in [
+        State::InPrompt,
+        State::MidModel,
+        State::InGate,
+        State::InHook,
+        State::Asking,
+        State::MidTool,
+        State::InChild,
+    ] {
         shut_down_in(state).await;
     }
 }
@@ -226,7 +246,8 @@ async fn a_shutdown_lets_turns_end() {
     let turn = house.session.prompt("go").await.unwrap();
     latch.entered().await;
     let down = tokio::spawn(house.runtime.clone().shutdown(PATIENCE));
-    until(|| futures::FutureExt::now_or_never(house.session.prompt("more")).is_some_and(|r| r.is_err())).await;
+    until(|| futures::FutureExt::now_or_never(house.session.prompt("more")).is_some_and(|r| r.is_err()))
+        .await;
     latch.open();
     assert_eq!(within(turn.into_future()).await, EndReason::Completed);
     assert_eq!(within(down).await.unwrap(), Leftover::default());
@@ -234,7 +255,10 @@ async fn a_shutdown_lets_turns_end() {
 
     let idle = house_idle(&journal).await;
     assert_eq!(within(idle.runtime.clone().shutdown(PATIENCE)).await.parked, []);
-    assert!(matches!(idle.runtime.session("other").await, Err(OpenError::Open(_))), "nothing is opened any more");
+    assert!(
+        matches!(idle.runtime.session("other").await, Err(OpenError::Open(_))),
+        "nothing is opened any more"
+    );
 }
 
 async fn house_idle(journal: &MemoryJournal) -> House {

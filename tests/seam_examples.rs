@@ -104,7 +104,11 @@ fn pre_execute(at: &mut Registrar<'_>) {
 
 #[tokio::test]
 async fn pre_execute_denies_asks_and_allows() {
-    let three = [("Echo", r#"{"text":"ok"}"#), ("Echo", r#"{"text":"longer"}"#), ("Echo", r#"{"text":"much longer"}"#)];
+    let three = [
+        ("Echo", r#"{"text":"ok"}"#),
+        ("Echo", r#"{"text":"longer"}"#),
+        ("Echo", r#"{"text":"much longer"}"#),
+    ];
     let house = house(&three, pre_execute).await;
     house.prompt("go").await;
     assert_eq!(house.ends(), ["completed", "approval_unavailable", "hook_deny"]);
@@ -112,7 +116,9 @@ async fn pre_execute_denies_asks_and_allows() {
 }
 
 fn guard(at: &mut Registrar<'_>) {
-    at.guard("never-to-mallory", |call| call.arguments.text().contains("Mallory").then(|| "Not to Mallory.".into()));
+    at.guard("never-to-mallory", |call| {
+        call.arguments.text().contains("Mallory").then(|| "Not to Mallory.".into())
+    });
 }
 
 #[tokio::test]
@@ -218,7 +224,8 @@ fn turn_stop(at: &mut Registrar<'_>) {
 
 #[tokio::test]
 async fn turn_stop_stops() {
-    let house = Plan::new(Says::by_prompt(|_, _| calls(&[("Echo", r#"{"text":"on"}"#)]))).open(turn_stop).await;
+    let house =
+        Plan::new(Says::by_prompt(|_, _| calls(&[("Echo", r#"{"text":"on"}"#)]))).open(turn_stop).await;
     assert_eq!(house.prompt("go").await, EndReason::Completed);
     assert_eq!(house.count("step/start"), 3);
     house.close().await;
@@ -249,7 +256,8 @@ fn squeezed(text: &str) -> String {
 fn the_page_quotes_what_runs() {
     let here = squeezed(include_str!("seam_examples.rs"));
     let page = include_str!("../docs/seams.md");
-    let blocks: Vec<&str> = page.split("```rust\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
+    let blocks: Vec<&str> =
+        page.split("```rust\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
     assert!(blocks.len() >= Point::ALL.len(), "{} examples for {} points", blocks.len(), Point::ALL.len());
     for block in blocks {
         assert!(here.contains(&squeezed(block)), "this example does not run anywhere:\n{block}");

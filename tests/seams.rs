@@ -120,8 +120,12 @@ async fn every_seam_fires_with_its_effect_in_the_log() {
     let stopped = house.decisions().into_iter().rfind(|d| d.point == Point::Stop).unwrap();
     assert_eq!(stopped.decision, Decision::Stop(StopTurn::Stop));
     // Whoever decides is on record, under its own name.
-    let decided: BTreeSet<Point> =
-        [log, child].concat().iter().flat_map(|r| decisions(std::slice::from_ref(r))).map(|d| d.point).collect();
+    let decided: BTreeSet<Point> = [log, child]
+        .concat()
+        .iter()
+        .flat_map(|r| decisions(std::slice::from_ref(r)))
+        .map(|d| d.point)
+        .collect();
     let observed = [Point::Execute, Point::Result, Point::SubagentEnd];
     assert_eq!(decided, Point::ALL.into_iter().filter(|p| !observed.contains(p)).collect());
     house.close().await;
@@ -130,16 +134,23 @@ async fn every_seam_fires_with_its_effect_in_the_log() {
 /// What a handler at a point may do, and when it fires: the two columns that the types do not say.
 fn may_and_fires(point: Point) -> (&'static str, &'static str) {
     match point {
-        Point::SessionStart => ("add context", "once a start or resume, before the next turn's first request"),
+        Point::SessionStart => {
+            ("add context", "once a start or resume, before the next turn's first request")
+        }
         Point::SubagentStart => ("add context", "once a child, before its first request"),
         Point::PromptSubmit => ("replace or block the prompt, add context, halt", "once a prompt of a user"),
         Point::Rewrite => ("replace the arguments, carry a verdict to the gate", "once a well-formed call"),
         Point::PreExecute => ("deny, ask, add context, halt", "once a sealed call"),
         Point::Guard => ("deny", "once a call that the gate and any person let pass"),
         Point::Execute => ("run the body again, answer for it, tighten its time", "once a call that runs"),
-        Point::PostExecute => ("replace the content, block with feedback, add context, halt", "once a call, however it was decided"),
+        Point::PostExecute => (
+            "replace the content, block with feedback, add context, halt",
+            "once a call, however it was decided",
+        ),
         Point::Result => ("observe", "once a call, when its result is durable"),
-        Point::Continuation => ("ask for another step, add context, halt", "when a turn is about to end by itself"),
+        Point::Continuation => {
+            ("ask for another step, add context, halt", "when a turn is about to end by itself")
+        }
         Point::Stop => ("end the turn", "at each step's end behind which the turn would go on"),
         Point::SubagentEnd => ("observe", "once a child, when its end is durable in its parent's log"),
         _ => panic!("{point} is not in the table yet"),
@@ -148,7 +159,8 @@ fn may_and_fires(point: Point) -> (&'static str, &'static str) {
 
 /// The table of docs/seams.md, from a runtime that has one plain handler at every point.
 fn table(rows: &[Registered]) -> String {
-    let mut out = String::from("| point | a handler may | its failure | limit | fires |\n|---|---|---|---|---|\n");
+    let mut out =
+        String::from("| point | a handler may | its failure | limit | fires |\n|---|---|---|---|---|\n");
     for point in Point::ALL {
         let row = rows.iter().find(|row| row.point == point).expect("a handler at every point");
         let (may, fires) = may_and_fires(point);

@@ -92,11 +92,17 @@ impl Tool for Worker {
             }
             if self.name == "Delegate" && !node.kids.is_empty() {
                 let prompt = Frozen::of(&node.kids)?.text().to_owned();
-                let done = cx.spawn(AgentSpec::new("worker", prompt)).await.map_err(|e| ToolError::new(e.to_string()))?;
+                let done = cx
+                    .spawn(AgentSpec::new("worker", prompt))
+                    .await
+                    .map_err(|e| ToolError::new(e.to_string()))?;
                 return Ok(Output::text(format!("#{} {}", node.id, done.end.name())));
             }
-            let texts: Vec<String> =
-                node.kids.iter().map(|kid| Frozen::of(kid).map(|k| k.text().to_owned())).collect::<Result<_, _>>()?;
+            let texts: Vec<String> = node
+                .kids
+                .iter()
+                .map(|kid| Frozen::of(kid).map(|k| k.text().to_owned()))
+                .collect::<Result<_, _>>()?;
             let kids = node.kids.iter().zip(&texts).map(|(kid, text)| {
                 let cx = cx.clone();
                 async move { (kid.id, cx.call(&kid.tool, text).await) }
@@ -171,7 +177,9 @@ fn register(at: &mut Registrar<'_>, seed: u64, eyes: &Eyes) {
     });
     at.result("observe", move |result| {
         // Denied, refused and unknown calls are observed like any other.
-        if let Some(id) = result.content.to_text().strip_prefix('#').and_then(|t| t.split(' ').next()?.parse().ok()) {
+        if let Some(id) =
+            result.content.to_text().strip_prefix('#').and_then(|t| t.split(' ').next()?.parse().ok())
+        {
             *observe.lock().unwrap().observed.entry(id).or_default() += 1;
         }
     });
@@ -179,7 +187,9 @@ fn register(at: &mut Registrar<'_>, seed: u64, eyes: &Eyes) {
 
 fn model() -> Says {
     Says::by_prompt(|prompt, said| {
-        let Ok(nodes) = Frozen::parse(prompt).and_then(|p| p.decode::<Vec<Node>>()) else { return say("what?") };
+        let Ok(nodes) = Frozen::parse(prompt).and_then(|p| p.decode::<Vec<Node>>()) else {
+            return say("what?");
+        };
         if said > 0 || nodes.is_empty() {
             return say("done");
         }
@@ -197,7 +207,8 @@ fn answer_all(session: &Session, seed: u64) {
         while let Some(event) = events.next().await {
             if let Event::Ask(ask) = event {
                 let id = ask.arguments.decode::<Node>().expect("of the schema").id;
-                let answer = if Dice::of(seed, id, ASK + 1, 2) == 0 { Answer::Allow } else { Answer::Refuse(None) };
+                let answer =
+                    if Dice::of(seed, id, ASK + 1, 2) == 0 { Answer::Allow } else { Answer::Refuse(None) };
                 // A cancel may have withdrawn it.
                 let _ = session.answer(&ask, answer).await;
             }
@@ -260,7 +271,14 @@ async fn check_logs(seed: u64, journal: &MemoryJournal, cancelled: bool) {
     for head in journal.sessions().await.unwrap() {
         let mut open: BTreeMap<String, u32> = BTreeMap::new();
         for record in journal.records(&head.session) {
-            let key = || format!("{}/{}/{:?}", record.at.turn.unwrap_or(0), record.at.step.unwrap_or(0), record.at.call);
+            let key = || {
+                format!(
+                    "{}/{}/{:?}",
+                    record.at.turn.unwrap_or(0),
+                    record.at.step.unwrap_or(0),
+                    record.at.call
+                )
+            };
             match &record.body {
                 Body::ToolCall(call) => {
                     let text = match &call.arguments {
@@ -271,9 +289,13 @@ async fn check_logs(seed: u64, journal: &MemoryJournal, cancelled: bool) {
                     assert_eq!(open.insert(key(), id), None, "seed {seed}: one call at a place");
                 }
                 Body::ToolResult(result) => {
-                    let id = open.remove(&key()).unwrap_or_else(|| panic!("seed {seed}: a result without a call"));
+                    let id =
+                        open.remove(&key()).unwrap_or_else(|| panic!("seed {seed}: a result without a call"));
                     mine(id, &result.outcome, &result.content);
-                    assert!(cancelled || !result.outcome.name().starts_with("cancelled"), "seed {seed}: {result:?}");
+                    assert!(
+                        cancelled || !result.outcome.name().starts_with("cancelled"),
+                        "seed {seed}: {result:?}"
+                    );
                 }
                 Body::ToolDispatched(_) => dispatched += 1,
                 _ => {}
@@ -302,7 +324,10 @@ fn check_eyes(seed: u64, seen: &Seen) {
     let known: BTreeSet<String> = seen.gated.values().map(ToString::to_string).collect();
     for (id, parent) in &seen.parents {
         if let Some(parent) = parent {
-            assert!(known.contains(&parent.to_string()), "seed {seed}: {id} names a parent that nobody judged");
+            assert!(
+                known.contains(&parent.to_string()),
+                "seed {seed}: {id} names a parent that nobody judged"
+            );
         }
     }
     assert!(seen.observed.values().all(|times| *times == 1), "seed {seed}: {:?}", seen.observed);

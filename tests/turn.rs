@@ -4,7 +4,10 @@ mod support;
 
 use futures::StreamExt;
 use portcullis::*;
-use std::sync::{Arc, Mutex, atomic::{AtomicU32, Ordering}};
+use std::sync::{
+    Arc, Mutex,
+    atomic::{AtomicU32, Ordering},
+};
 use support::*;
 
 /// Where a cancel comes. Our windows for the moments that a turn has: those at which foreign code runs are entered from

@@ -45,6 +45,8 @@ pub(crate) struct SessionCx {
     pub(crate) pulse: Pulse,
     /// The counts when the last turn ended.
     pub(crate) counted: Cell<TurnCost>,
+    /// A turn's actor is at work.
+    pub(crate) driving: Cell<bool>,
     /// Woken when a turn is over.
     pub(crate) turn_over: tokio::sync::Notify,
     pub(crate) span: tracing::Span,

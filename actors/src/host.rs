@@ -277,6 +277,7 @@ async fn open_session(
         pass: Pass::new(kit.admission),
         pulse: kit.pulse,
         counted: Default::default(),
+        driving: Default::default(),
         turn_over: Default::default(),
         span: tracing::info_span!("session", session = %id),
     });

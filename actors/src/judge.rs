@@ -105,13 +105,14 @@ async fn ask<S: Seam>(
         Either::Right(_) => return Err(Stop::Cancelled),
     };
     // A record that only the runtime may write would not be believed anyway; whoever tries it has failed.
-    let sound = answered.and_then(|reply| match reply.records.iter().find(|r| !Body::may_be_owned(&r.kind)) {
-        Some(forged) => {
-            let message = format!("a handler may not write a record `{}`", forged.kind).into();
-            Err(Failure::Nonsense { message })
-        }
-        None => Ok(reply),
-    });
+    let sound =
+        answered.and_then(|reply| match reply.records.iter().find(|r| !Body::may_be_owned(&r.kind)) {
+            Some(forged) => {
+                let message = format!("a handler may not write a record `{}`", forged.kind).into();
+                Err(Failure::Nonsense { message })
+            }
+            None => Ok(reply),
+        });
     Ok(sound.unwrap_or_else(|failure| {
         tracing::warn!(point = %S::POINT, handler = %planned.id, %failure, "a handler failed");
         Reply::new(S::failed(&failure)).failed(failure)

@@ -15,6 +15,8 @@ pub(crate) struct Ledger {
     state: RefCell<State>,
     /// `None` once the pen is given back.
     own: RefCell<Option<Ownership>>,
+    /// What had failed when the pen was given back: whoever comes later is told that, not the consequence.
+    cause: RefCell<Option<JournalError>>,
     journal: Arc<dyn Journal>,
     barriers: Cell<u64>,
     appends: Cell<u64>,
@@ -25,6 +27,7 @@ impl Ledger {
         Ledger {
             state: RefCell::new(state),
             own: RefCell::new(Some(own)),
+            cause: RefCell::default(),
             journal,
             barriers: Cell::new(0),
             appends: Cell::new(0),
@@ -35,7 +38,7 @@ impl Ledger {
     /// and ticket fails alike, so nothing is built on what may not be there.
     pub(crate) fn commit(&self, drafts: Vec<Draft>) -> Result<Ticket, JournalError> {
         let mut own = self.own.borrow_mut();
-        let own = own.as_mut().ok_or_else(released)?;
+        let own = own.as_mut().ok_or_else(|| self.released())?;
         if let Some(error) = own.commits.failure() {
             return Err(error);
         }
@@ -71,7 +74,7 @@ impl Ledger {
         self.barriers.set(self.barriers.get() + 1);
         let ticket = {
             let own = self.own.borrow();
-            let own = own.as_ref().ok_or_else(released)?;
+            let own = own.as_ref().ok_or_else(|| self.released())?;
             own.commits.ticket(own.head)
         };
         ticket.wait().await.map(|_| ())
@@ -85,17 +88,25 @@ impl Ledger {
     pub(crate) fn failure(&self) -> Option<JournalError> {
         match &*self.own.borrow() {
             Some(own) => own.commits.failure(),
-            None => Some(released()),
+            None => Some(self.released()),
         }
     }
 
     /// Gives the pen back after all that was enqueued is settled.
     pub(crate) async fn release(&self) -> Result<(), JournalError> {
         let own = self.own.borrow_mut().take();
+        if let Some(own) = &own {
+            *self.cause.borrow_mut() = own.commits.failure();
+        }
         match own {
             Some(own) => self.journal.release(own).await,
             None => Ok(()),
         }
+    }
+
+    fn released(&self) -> JournalError {
+        let closed = || JournalError::Unavailable("this session was closed here".into());
+        self.cause.borrow().clone().unwrap_or_else(closed)
     }
 
     /// Barriers awaited and records written since the session was opened.
@@ -121,10 +132,6 @@ fn note_waits(record: &Record, opens: &mut Vec<RequestId>, closes: &mut Vec<Requ
         Body::InputResolved(r) => closes.push(r.request.clone()),
         _ => {}
     }
-}
-
-fn released() -> JournalError {
-    JournalError::Unavailable("this session was closed here".into())
 }
 
 pub(crate) fn now_ms() -> u64 {

@@ -9,7 +9,7 @@ use crate::{
 use actix::prelude::*;
 use futures::FutureExt;
 use portcullis_runtime::{CallKey, Cancel, SessionId};
-use std::{panic::AssertUnwindSafe, rc::Rc};
+use std::{panic::AssertUnwindSafe, pin::pin, rc::Rc};
 
 /// The actor.
 pub(crate) struct RegistryActor {
@@ -41,10 +41,8 @@ impl actix::Handler<Execute> for RegistryActor {
             match cx {
                 // A defect of ours ends this call's turn, not the actor that every session here depends on.
                 Some(cx) => {
-                    match AssertUnwindSafe(pipeline::run(cx, call.key, call.cancel, call.lanes))
-                        .catch_unwind()
-                        .await
-                    {
+                    let run = pin!(pipeline::run(cx, call.key, call.cancel, call.lanes));
+                    match AssertUnwindSafe(run).catch_unwind().await {
                         Ok(ran) => ran,
                         Err(_) => Err(Stop::Failed),
                     }

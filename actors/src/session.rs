@@ -142,6 +142,7 @@ impl SessionActor {
             session: ctx.address(),
             cancel,
         };
+        self.cx.driving.set(true);
         self.turn = Some(turn.start());
     }
 
@@ -178,6 +179,7 @@ impl actix::Handler<TurnOver> for SessionActor {
 
     fn handle(&mut self, over: TurnOver, ctx: &mut Context<Self>) {
         self.turn = None;
+        self.cx.driving.set(false);
         match over.end {
             Some(Ok(_)) => {}
             Some(Err(Stop::Journal(error))) => return self.poisoned(&error, ctx),
@@ -250,7 +252,9 @@ impl actix::Handler<Drain> for SessionActor {
                 intake.intake.drained().await;
                 loop {
                     let over = cx.turn_over.notified();
-                    if cx.ledger.read(|s| s.open_turn().is_none() && !s.has_prompts()) {
+                    let quiet =
+                        !cx.driving.get() && cx.ledger.read(|s| s.open_turn().is_none() && !s.has_prompts());
+                    if quiet {
                         break;
                     }
                     over.await;

@@ -66,12 +66,7 @@ struct Wire {
 }
 
 impl Wire {
-    async fn play(
-        &mut self,
-        prompt: Content,
-        cancel: &Cancel,
-        room: &Room,
-    ) -> Result<AgentDone, SpawnError> {
+    async fn play(&mut self, prompt: Content, cancel: &Cancel, room: &Room) -> Result<AgentDone, SpawnError> {
         let failed = |why: String| SpawnError::Failed(why);
         let id = self.session.id().clone();
         let cx = room.find(&id).ok_or_else(|| failed("its session left memory".into()))?;

@@ -157,25 +157,22 @@ impl Driver {
     /// Runs the step's calls from this one on: alone, or together with those behind it whose tools, like its own, are
     /// safe to overlap (C-TURN-5).
     async fn calls(&self, first: CallPath) -> Result<Option<EndReason>, Stop> {
-        let (turn, step, open) =
-            self.cx.ledger.read(|s| (s.open_turn().unwrap_or_default(), s.step_number(), s.open_calls()));
-        let safe =
-            |name: &str| self.cx.profile.table.find(name).is_some_and(|(spec, _)| spec.concurrency_safe);
-        let group: Vec<CallPath> = open
-            .into_iter()
-            .skip_while(|(path, _)| *path != first)
-            .take_while(|(_, name)| safe(name))
-            .map(|(path, _)| path)
-            .take(OVERLAP)
-            .collect();
-        let group = if group.len() < 2 { vec![first] } else { group };
-        let lanes = if group.len() == 1 { vec![Lanes::alone()] } else { Lanes::group(group.len()) };
-        let asks = group.into_iter().zip(lanes).map(|(call, lanes)| {
+        let (turn, step) = self.cx.ledger.read(|s| (s.open_turn().unwrap_or_default(), s.step_number()));
+        let ask = |call, lanes| {
             let key = CallKey { turn, step, call };
             let session = self.cx.info.id.clone();
             self.cx.hop();
             self.registry.send(Execute { session, key, cancel: self.cancel.clone(), lanes })
-        });
+        };
+        let group = self.overlapping(&first);
+        if group.len() < 2 {
+            return match ask(first, Lanes::alone()).await {
+                Ok(ran) => ran.map(|()| None),
+                Err(_) => self.fail("registry_gone", "the tool registry's actor is gone").await,
+            };
+        }
+        let lanes = Lanes::group(group.len());
+        let asks = group.into_iter().zip(lanes).map(|(call, lanes)| ask(call, lanes));
         let mut stopped = Ok(None);
         for ran in futures::future::join_all(asks).await {
             match ran {
@@ -187,6 +184,22 @@ impl Driver {
             }
         }
         stopped
+    }
+
+    /// The calls from this one on whose tools are all safe to overlap; none when its own is not.
+    fn overlapping(&self, first: &CallPath) -> Vec<CallPath> {
+        let safe =
+            |name: &str| self.cx.profile.table.find(name).is_some_and(|(spec, _)| spec.concurrency_safe);
+        let open = self.cx.ledger.read(|s| {
+            let safe_itself = s.call_facts(first).is_some_and(|call| safe(&call.name));
+            if safe_itself { s.open_calls() } else { Vec::new() }
+        });
+        open.into_iter()
+            .skip_while(|(path, _)| path != first)
+            .take_while(|(_, name)| safe(name))
+            .map(|(path, _)| path)
+            .take(OVERLAP)
+            .collect()
     }
 
     /// Commits; a turn's end is waited for.
@@ -296,9 +309,10 @@ impl Driver {
         let mut events = 0;
         let mut cancelled = pin!(self.cancel.cancelled());
         loop {
-            let event = match select(stream.next(), &mut cancelled).await {
-                Either::Left((event, _)) => event,
-                Either::Right(_) => return Ok(None),
+            // The cancel first: a model that hears it, too, may cut its stream, and that is not the turn's end.
+            let event = match select(&mut cancelled, stream.next()).await {
+                Either::Left(_) => return Ok(None),
+                Either::Right((event, _)) => event,
             };
             let event = match event {
                 None => return Err(ModelError::Cut { events }),

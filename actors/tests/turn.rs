@@ -524,3 +524,42 @@ async fn an_owners_records_stand_beside_its_decision() {
     assert_eq!(forger.results()[0].outcome.name(), "handler_failure");
     forger.sound();
 }
+
+/// A model that cuts its stream when it hears the cancel.
+struct Cutting;
+
+impl Model for Cutting {
+    fn name(&self) -> std::sync::Arc<str> {
+        "cutting".into()
+    }
+    fn respond(&self, request: ModelRequest) -> futures::stream::BoxStream<'static, Result<ModelEvent, ModelError>> {
+        let cut = async move {
+            request.cancel.cancelled().await;
+            Err(ModelError::Cut { events: 1 })
+        };
+        Box::pin(futures::stream::once(cut))
+    }
+}
+
+// C-TURN-9: a cancel during a model request ends the turn `aborted`, whatever the model makes of it.
+#[tokio::test]
+async fn a_cancel_beats_the_cut_that_it_causes() {
+    let config = portcullis_actors::Config {
+        table: Table::new(),
+        model: std::sync::Arc::new(Cutting),
+        journal: std::sync::Arc::new(MemoryJournal::new()),
+        system: "".into(),
+        limits: Limits::default(),
+        arbiters: Some(1),
+        required: vec![],
+    };
+    let runtime = portcullis_actors::Runtime::start(config).await.unwrap();
+    let options = portcullis_actors::SessionOptions::new("/");
+    let session = runtime.session(id(), options).await.unwrap();
+    for _ in 0..20 {
+        let turn = session.prompt("go").await.unwrap();
+        assert!(session.cancel(Cause::User).await.unwrap());
+        assert!(matches!(turn.await, EndReason::Aborted { .. }));
+    }
+    assert_eq!(runtime.shutdown(Duration::from_secs(5)).await.parked, []);
+}

@@ -6,8 +6,8 @@ use futures::{
     stream::{self, BoxStream},
 };
 use portcullis::{
-    Builder, Execution, Finish, Frozen, Message, Model, ModelError, ModelEvent, ModelRequest, Output, Runtime,
-    Session, SessionOptions, Tool, ToolCx, ToolError, ToolSpec, tool,
+    Builder, Execution, Finish, Frozen, Message, Model, ModelError, ModelEvent, ModelRequest, Output,
+    Runtime, Session, SessionOptions, Tool, ToolCx, ToolError, ToolSpec, tool,
 };
 use std::{
     sync::{Arc, Mutex, OnceLock, PoisonError},
@@ -131,6 +131,7 @@ pub async fn driven<T: Send + 'static>(
     let (given, taken) = (session.clone(), answer.clone());
     let job: Job = Box::new(move || {
         Box::pin(async move {
+            let _held = faulted_in();
             let session = given.get().cloned().expect("set before the prompt");
             let measured = measure(session).await;
             *taken.lock().unwrap_or_else(PoisonError::into_inner) = Some(measured);
@@ -142,6 +143,13 @@ pub async fn driven<T: Send + 'static>(
     runtime.shutdown(Duration::from_secs(10)).await;
     let answer = answer.lock().unwrap_or_else(PoisonError::into_inner).take();
     answer.expect("the job ran")
+}
+
+/// Makes this thread's heap large at once. A log in memory only grows, and otherwise the kernel's zeroing of fresh pages
+/// would come and go in either side of a pair. What is handed back keeps the allocator from giving it all away again.
+fn faulted_in() -> Vec<u8> {
+    let mut blocks: Vec<Vec<u8>> = (0..96 << 10).map(|_| vec![1; 512]).collect();
+    blocks.pop().unwrap_or_default()
 }
 
 type Job = Box<dyn FnOnce() -> LocalBoxFuture<'static, ()> + Send>;

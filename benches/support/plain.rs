@@ -32,12 +32,7 @@ pub struct Plain {
 }
 
 impl Plain {
-    pub async fn open(
-        name: &str,
-        journal: Arc<dyn Journal>,
-        model: impl Model,
-        tool: impl Tool,
-    ) -> Plain {
+    pub async fn open(name: &str, journal: Arc<dyn Journal>, model: impl Model, tool: impl Tool) -> Plain {
         let id = SessionId::new(name).expect("a sound name");
         let own = journal.claim(&id, 1, Claim::CreateOrOpen).await.expect("the session is free");
         let spec = Arc::new(tool.spec());
@@ -90,8 +85,7 @@ impl Plain {
     /// One turn: a prompt, steps until the model makes no calls, the end.
     pub async fn turn(&mut self, prompt: &str) {
         let from = self.state.head();
-        let queued =
-            PromptQueued { kind: QueueKind::Prompt, content: prompt.into(), source: Source::User };
+        let queued = PromptQueued { kind: QueueKind::Prompt, content: prompt.into(), source: Source::User };
         self.put(&At::session(), queued.clone());
         self.durable().await;
         self.turns += 1;

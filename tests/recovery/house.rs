@@ -5,22 +5,25 @@ use futures::{StreamExt, stream::BoxStream};
 use portcullis::*;
 use std::{
     collections::HashMap,
+    fs::File,
     hash::{DefaultHasher, Hash, Hasher},
+    io::Write,
+    path::Path,
     sync::{Arc, Mutex},
 };
 
 /// The root session.
-pub fn root() -> SessionId {
+pub(crate) fn root() -> SessionId {
     SessionId::new("s").unwrap()
 }
 
 /// What the user sends, batch by batch.
-pub const BATCHES: [&[&str]; 4] =
+pub(crate) const BATCHES: [&[&str]; 4] =
     [&["begin the work", "a secret", "mind the context"], &["ask around"], &["delegate"], &["once more"]];
 
 /// How handlers decide.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Mind {
+pub(crate) enum Mind {
     /// By what they see.
     Fixed,
     /// By a throw of dice that another process would throw otherwise.
@@ -29,7 +32,7 @@ pub enum Mind {
 
 impl Mind {
     /// A number below `sides` for this key.
-    pub fn throw(self, key: &str, sides: u64) -> u64 {
+    pub(crate) fn throw(self, key: &str, sides: u64) -> u64 {
         let Mind::Dice(seed) = self else { return 0 };
         let mut hasher = DefaultHasher::new();
         (seed, key).hash(&mut hasher);
@@ -39,7 +42,7 @@ impl Mind {
 
 /// Which of the handlers are registered, and in which order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Staff {
+pub(crate) enum Staff {
     /// As in the first run.
     Same,
     /// One gone, one new, the rest in another order.
@@ -48,23 +51,38 @@ pub enum Staff {
 
 /// What ran in one process.
 #[derive(Clone, Default)]
-pub struct Ran {
+pub(crate) struct Ran {
     /// Handlers, by the key of their decision.
-    pub handlers: Arc<Mutex<HashMap<String, u32>>>,
+    pub(crate) handlers: Arc<Mutex<HashMap<String, u32>>>,
     /// Bodies, by call.
-    pub bodies: Arc<Mutex<HashMap<String, u32>>>,
+    pub(crate) bodies: Arc<Mutex<HashMap<String, u32>>>,
     /// Results shown to the observer, by call.
-    pub results: Arc<Mutex<HashMap<String, u32>>>,
+    pub(crate) results: Arc<Mutex<HashMap<String, u32>>>,
     /// Ends of subagents shown to the observer.
-    pub ends: Arc<Mutex<HashMap<String, u32>>>,
+    pub(crate) ends: Arc<Mutex<HashMap<String, u32>>>,
+    /// Where it is also written down, for whoever outlives this process.
+    pub(crate) file: Option<Arc<Mutex<File>>>,
 }
 
-fn note(of: &Mutex<HashMap<String, u32>>, key: &str) {
-    *of.lock().unwrap().entry(key.to_owned()).or_default() += 1;
+impl Ran {
+    fn handler(&self, key: &str) {
+        self.note("handler", &self.handlers, key);
+    }
+
+    fn body(&self, call: &Execution) {
+        self.note("body", &self.bodies, &of_call(&call.scene, &call.key));
+    }
+
+    fn note(&self, kind: &str, of: &Mutex<HashMap<String, u32>>, key: &str) {
+        *of.lock().unwrap().entry(key.to_owned()).or_default() += 1;
+        if let Some(file) = &self.file {
+            writeln!(file.lock().unwrap(), "{kind}\t{key}").unwrap();
+        }
+    }
 }
 
 /// A decision's key: session, turn, step and subject, point, handler.
-pub fn key_of(session: &SessionId, at: &At, d: &DecisionRecorded) -> String {
+pub(crate) fn key_of(session: &SessionId, at: &At, d: &DecisionRecorded) -> String {
     let subject = match &d.subject {
         Subject::Call(path) => {
             call_key(session, at.turn.unwrap_or_default(), at.step.unwrap_or_default(), path)
@@ -76,7 +94,7 @@ pub fn key_of(session: &SessionId, at: &At, d: &DecisionRecorded) -> String {
     format!("{subject} {} {}", d.point, d.id)
 }
 
-pub fn call_key(session: &SessionId, turn: u64, step: u32, call: &CallPath) -> String {
+pub(crate) fn call_key(session: &SessionId, turn: u64, step: u32, call: &CallPath) -> String {
     format!("{session} {turn}/{step}/{call}")
 }
 
@@ -93,7 +111,7 @@ fn said(arguments: &Frozen) -> String {
 }
 
 /// What a gate says by dice.
-pub fn dice_gate(mind: Mind, key: &str) -> Gate {
+pub(crate) fn dice_gate(mind: Mind, key: &str) -> Gate {
     match mind.throw(key, 5) {
         0 => Gate::deny(format!("by dice {mind:?}")),
         1 => Gate::ask(format!("by dice {mind:?}")),
@@ -102,7 +120,7 @@ pub fn dice_gate(mind: Mind, key: &str) -> Gate {
 }
 
 /// Registers the house's policy.
-pub fn policy(mind: Mind, staff: Staff, ran: Ran) -> impl FnOnce(&mut Registrar<'_>) {
+pub(crate) fn policy(mind: Mind, staff: Staff, ran: Ran) -> impl FnOnce(&mut Registrar<'_>) {
     move |at| {
         starts(at);
         match staff {
@@ -124,9 +142,9 @@ pub fn policy(mind: Mind, staff: Staff, ran: Ran) -> impl FnOnce(&mut Registrar<
         wrapper(at);
         review(at, mind, &ran);
         ending(at, mind, &ran);
-        let (results, ends) = (ran.results.clone(), ran.ends.clone());
-        at.result("tally", move |seen| note(&results, &of_call(&seen.scene, &seen.key)));
-        at.subagent_end("tally", move |seen| note(&ends, seen.child.as_str()));
+        let ends = ran.clone();
+        at.result("tally", move |seen| ran.note("result", &ran.results, &of_call(&seen.scene, &seen.key)));
+        at.subagent_end("tally", move |seen| ends.note("end", &ends.ends, seen.child.as_str()));
     }
 }
 
@@ -138,12 +156,8 @@ fn starts(at: &mut Registrar<'_>) {
 fn prompts(at: &mut Registrar<'_>, mind: Mind, ran: &Ran, name: &'static str) {
     let ran = ran.clone();
     at.prompt_submit(name, async move |p: Submitted| {
-        let key = key(
-            &format!("{} prompt {}", p.scene.session.id, p.from),
-            Point::PromptSubmit,
-            name,
-        );
-        note(&ran.handlers, &key);
+        let key = key(&format!("{} prompt {}", p.scene.session.id, p.from), Point::PromptSubmit, name);
+        ran.handler(&key);
         tokio::task::yield_now().await;
         let text = p.content.to_text().into_owned();
         match (mind, name) {
@@ -167,7 +181,7 @@ fn gate(at: &mut Registrar<'_>, mind: Mind, ran: &Ran, name: &'static str) {
     let ran = ran.clone();
     at.pre_execute(name, async move |call: Execution| {
         let key = key(&of_call(&call.scene, &call.key), Point::PreExecute, name);
-        note(&ran.handlers, &key);
+        ran.handler(&key);
         tokio::task::yield_now().await;
         let text = said(&call.arguments);
         match mind {
@@ -183,7 +197,7 @@ fn rewriter(at: &mut Registrar<'_>, mind: Mind, ran: &Ran) {
     let ran = ran.clone();
     at.rewrite("tidy", async move |call: Proposed| {
         let key = key(&of_call(&call.scene, &call.key), Point::Rewrite, "tidy");
-        note(&ran.handlers, &key);
+        ran.handler(&key);
         tokio::task::yield_now().await;
         let dirty = said(&call.so_far).starts_with("rewrite") || mind.throw(&key, 4) == 1;
         let tidy = format!(r#"{{"text":"tidy by {mind:?}"}}"#);
@@ -198,7 +212,7 @@ fn guard(at: &mut Registrar<'_>, mind: Mind, ran: &Ran) {
     let ran = ran.clone();
     at.guard("wall", move |call| {
         let key = key(&of_call(&call.scene, &call.key), Point::Guard, "wall");
-        note(&ran.handlers, &key);
+        ran.handler(&key);
         let no = said(&call.arguments).starts_with("guard") || mind.throw(&key, 6) == 1;
         no.then(|| "the wall stands".into())
     });
@@ -215,7 +229,7 @@ fn review(at: &mut Registrar<'_>, mind: Mind, ran: &Ran) {
     let ran = ran.clone();
     at.post_execute("review", async move |done: Returned| {
         let key = key(&of_call(&done.scene, &done.key), Point::PostExecute, "review");
-        note(&ran.handlers, &key);
+        ran.handler(&key);
         tokio::task::yield_now().await;
         match (mind, &*done.name) {
             (Mind::Dice(_), _) if mind.throw(&key, 3) == 0 => {
@@ -233,7 +247,7 @@ fn ending(at: &mut Registrar<'_>, mind: Mind, ran: &Ran) {
     at.turn_continuation("on", async move |end: Ending| {
         let subject = format!("{} {} step {}", end.scene.session.id, end.scene.turn, end.scene.step);
         let key = key(&subject, Point::Continuation, "on");
-        note(&on.handlers, &key);
+        on.handler(&key);
         tokio::task::yield_now().await;
         let first = end.scene.turn == 1 && end.scene.session.depth() == 0;
         let more = match mind {
@@ -249,7 +263,7 @@ fn ending(at: &mut Registrar<'_>, mind: Mind, ran: &Ran) {
     at.turn_stop("never", async move |b: Boundary| {
         let subject = format!("{} {} step {}", b.scene.session.id, b.scene.turn, b.scene.step);
         let key = key(&subject, Point::Stop, "never");
-        note(&never.handlers, &key);
+        never.handler(&key);
         tokio::task::yield_now().await;
         if mind.throw(&key, 12) == 1 { StopTurn::Stop } else { StopTurn::Abstain }
     });
@@ -262,48 +276,41 @@ struct Text {
     text: String,
 }
 
-fn body_of(ran: &Ran, call: &Execution) {
-    note(&ran.bodies, &of_call(&call.scene, &call.key));
-}
-
 /// The tools.
-pub fn tools(ran: &Ran) -> Vec<Arc<dyn Tool>> {
+pub(crate) fn tools(ran: &Ran) -> Vec<Arc<dyn Tool>> {
     let spec = |name: &str| ToolSpec::of::<Text>(name, "A tool of the house.").unwrap();
     let (note, look, flaky, plan, once, agent) =
         (ran.clone(), ran.clone(), ran.clone(), ran.clone(), ran.clone(), ran.clone());
     vec![
         Arc::new(raw_tool(spec("Note"), async move |call: Execution, _| {
-            body_of(&note, &call);
+            note.body(&call);
             tokio::task::yield_now().await;
             Ok(Output::text(format!("noted {}", said(&call.arguments))))
         })),
-        Arc::new(raw_tool(
-            spec("Look").idempotent().concurrency_safe(),
-            async move |call: Execution, _| {
-                body_of(&look, &call);
-                tokio::task::yield_now().await;
-                Ok(Output::text(format!("saw {}", said(&call.arguments))))
-            },
-        )),
+        Arc::new(raw_tool(spec("Look").idempotent().concurrency_safe(), async move |call: Execution, _| {
+            look.body(&call);
+            tokio::task::yield_now().await;
+            Ok(Output::text(format!("saw {}", said(&call.arguments))))
+        })),
         Arc::new(raw_tool(spec("Flaky").idempotent(), async move |call: Execution, cx: ToolCx| {
-            body_of(&flaky, &call);
+            flaky.body(&call);
             tokio::task::yield_now().await;
             if cx.attempt == 1 { Err(ToolError::new("not the first time")) } else { Ok("at last".into()) }
         })),
         // Runs again after a crash: what it made before is reused, so nothing in it happens twice.
         Arc::new(raw_tool(spec("Plan").idempotent(), async move |call: Execution, cx: ToolCx| {
-            body_of(&plan, &call);
+            plan.body(&call);
             nested(&cx).await;
             Ok("planned".into())
         })),
         // Runs once, whatever it calls.
         Arc::new(raw_tool(spec("Once"), async move |call: Execution, cx: ToolCx| {
-            body_of(&once, &call);
+            once.body(&call);
             nested(&cx).await;
             Ok("done once".into())
         })),
         Arc::new(raw_tool(spec("Agent").idempotent(), async move |call: Execution, cx: ToolCx| {
-            body_of(&agent, &call);
+            agent.body(&call);
             match cx.spawn(AgentSpec::new("helper", "dig for gold")).await {
                 Ok(done) => Ok(Output { content: done.report, value: None }),
                 Err(error) => Err(ToolError::new(error.to_string())),
@@ -313,14 +320,15 @@ pub fn tools(ran: &Ran) -> Vec<Arc<dyn Tool>> {
 }
 
 async fn nested(cx: &ToolCx) {
-    for (tool, text) in [("Note", "inner"), ("Look", "inside"), ("Note", "deny inner"), ("Note", "ask inner")] {
+    for (tool, text) in [("Note", "inner"), ("Look", "inside"), ("Note", "deny inner"), ("Note", "ask inner")]
+    {
         let outcome = cx.call(tool, &format!(r#"{{"text":"{text}"}}"#)).await;
         assert_ne!(outcome.ended, Ended::UnknownTool);
     }
 }
 
 /// Answers by the last user's words and by how often it has answered since.
-pub struct Told;
+pub(crate) struct Told;
 
 impl Model for Told {
     fn name(&self) -> Arc<str> {
@@ -370,12 +378,12 @@ fn answer(asked: &str, answers: usize) -> Vec<ModelEvent> {
 }
 
 /// The builder of a process that runs the script.
-pub fn builder(mind: Mind, staff: Staff, ran: &Ran) -> Builder {
+pub(crate) fn builder(mind: Mind, staff: Staff, ran: &Ran) -> Builder {
     Runtime::builder(Told).tools(tools(ran)).policy("house", policy(mind, staff, ran.clone())).arbiters(1)
 }
 
 /// Plays the script to its end on a journal, from wherever its logs stand: answers what is asked, sends what was not sent.
-pub async fn finish(builder: Builder, journal: impl Journal + Clone) {
+pub(crate) async fn finish(builder: Builder, journal: impl Journal + Clone, cwd: &Path) {
     // What a log held before is caught up with first: its prompts are not sent again.
     let before = match journal.read(&root(), Seq(0), usize::MAX).await {
         Ok(records) => records.len() as u64,
@@ -383,16 +391,15 @@ pub async fn finish(builder: Builder, journal: impl Journal + Clone) {
         Err(error) => panic!("{error}"),
     };
     let runtime = builder.journal(journal).start().await.unwrap();
-    let session = runtime.open(root().as_str(), SessionOptions::new("/").approvals()).await.unwrap();
+    let session = runtime.open(root().as_str(), SessionOptions::new(cwd).approvals()).await.unwrap();
     let mut events = session.events(Seq(0));
     let (mut state, mut sent) = (law::State::new(), 0);
     loop {
         match events.next().await {
             Some(Event::Record(record)) => {
                 state.apply(&record).unwrap();
-                sent += usize::from(
-                    matches!(&record.body, Body::PromptQueued(q) if q.kind == QueueKind::Prompt),
-                );
+                sent +=
+                    usize::from(matches!(&record.body, Body::PromptQueued(q) if q.kind == QueueKind::Prompt));
             }
             Some(Event::Ask(ask)) => {
                 let no = said(&ask.arguments).contains("no");

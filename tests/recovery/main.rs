@@ -4,67 +4,22 @@
 //! runtime finds exactly that prefix and plays the script to its end.
 
 mod house;
+mod once;
 mod story;
 mod tape;
 
 use house::{Mind, Ran, Staff, builder, finish, key_of};
+use once::{each, ran_nothing_twice};
 use portcullis::{Body, Decision, Ended, Gate, GuardVerdict, Record, SessionId};
-use std::{collections::BTreeSet, sync::Arc};
+use std::{collections::BTreeSet, path::Path, sync::Arc};
 use story::{Blurred, Story, lawful, same, unknown};
 use tape::{Append, Logs, Tape, logs};
 
 /// A whole run from these appends on.
 async fn run(mind: Mind, staff: Staff, from: &[Append]) -> (Vec<Append>, Ran) {
     let (tape, ran) = (Tape::after(from), Ran::default());
-    finish(builder(mind, staff, &ran), tape.clone()).await;
+    finish(builder(mind, staff, &ran), tape.clone(), Path::new("/")).await;
     (tape.appends(), ran)
-}
-
-fn each(logs: &Logs) -> impl Iterator<Item = (&SessionId, &Arc<Record>)> {
-    logs.iter().flat_map(|(session, records)| records.iter().map(move |record| (session, record)))
-}
-
-/// The keys of all decisions that are durable.
-fn committed(logs: &Logs) -> BTreeSet<String> {
-    each(logs)
-        .filter_map(|(session, record)| match &record.body {
-            Body::DecisionRecorded(d) => Some(key_of(session, &record.at, d)),
-            _ => None,
-        })
-        .collect()
-}
-
-/// The bodies that are not idempotent and were started, and the calls that have their result.
-fn started(logs: &Logs) -> (BTreeSet<String>, BTreeSet<String>) {
-    let (mut once, mut bodies, mut results) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
-    for (session, record) in each(logs) {
-        let at = &record.at;
-        let Some(call) = &at.call else { continue };
-        let key = house::call_key(session, at.turn.unwrap_or_default(), at.step.unwrap_or_default(), call);
-        match &record.body {
-            Body::ToolCall(call) if !call.idempotent => drop(once.insert(key)),
-            Body::ToolDispatched(_) if once.contains(&key) => drop(bodies.insert(key)),
-            Body::ToolResult(_) => drop(results.insert(key)),
-            _ => {}
-        }
-    }
-    (bodies, results)
-}
-
-/// C-DUR-1, 2: what the process that took over ran was not decided, run or shown before, and nothing twice.
-fn ran_nothing_twice(before: &Logs, ran: &Ran, at: &str) {
-    let committed = committed(before);
-    for (key, times) in ran.handlers.lock().unwrap().iter() {
-        assert!(!committed.contains(key), "{at}: {key} was decided and asked again");
-        assert_eq!(*times, 1, "{at}: {key} ran more than once");
-    }
-    let (bodies, results) = started(before);
-    for key in ran.bodies.lock().unwrap().keys() {
-        assert!(!bodies.contains(key), "{at}: the body of {key} ran twice");
-    }
-    for (key, times) in ran.results.lock().unwrap().iter() {
-        assert!(!results.contains(key) && *times == 1, "{at}: the result of {key} was shown twice");
-    }
 }
 
 /// Each appended log of a prefix is a prefix of the log that came of it.
@@ -96,7 +51,10 @@ async fn killed_after_any_append_the_history_is_that_of_an_unkilled_run() {
         let told = unknown(&after);
         // C-DUR-2: exactly what was under way is unknown, and the model is told what to do about it.
         assert_eq!(told.keys().cloned().collect::<BTreeSet<_>>(), blurred.unknown, "kill {n}");
-        assert!(told.values().all(|text| text.contains("check before you do it again")), "kill {n}: {told:?}");
+        assert!(
+            told.values().all(|text| text.contains("check before you do it again")),
+            "kill {n}: {told:?}"
+        );
         unknowns += told.len();
         let (is, was) = (Story::of(&after, &blurred), Story::of(&whole, &blurred));
         same(&is, &was, &format!("kill {n}"));
@@ -159,7 +117,9 @@ fn denials_hold(before: &Logs, after: &Logs, mind: Mind) -> usize {
                 let now = house::dice_gate(mind, &key_of(session, &record.at, d));
                 let same = matches!(
                     (gate, &now),
-                    (Gate::Allow, Gate::Allow) | (Gate::Ask { .. }, Gate::Ask { .. }) | (Gate::Deny { .. }, Gate::Deny { .. })
+                    (Gate::Allow, Gate::Allow)
+                        | (Gate::Ask { .. }, Gate::Ask { .. })
+                        | (Gate::Deny { .. }, Gate::Deny { .. })
                 );
                 otherwise += usize::from(!same);
                 matches!(gate, Gate::Deny { .. })

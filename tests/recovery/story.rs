@@ -10,16 +10,16 @@ use std::{
 
 /// The calls about which a killed run may say something else than an unkilled one.
 #[derive(Debug, Default, Clone)]
-pub struct Blurred {
+pub(crate) struct Blurred {
     /// Not idempotent, and under way when the process died: their outcome is unknown.
-    pub unknown: BTreeSet<String>,
+    pub(crate) unknown: BTreeSet<String>,
     /// Their nested calls may have other places, or not have happened.
-    pub parents: BTreeSet<String>,
+    pub(crate) parents: BTreeSet<String>,
 }
 
 impl Blurred {
     /// Those of a process that dies with these logs.
-    pub fn add(&mut self, logs: &Logs) {
+    pub(crate) fn add(&mut self, logs: &Logs) {
         for (session, records) in logs {
             let mut open: BTreeMap<String, bool> = BTreeMap::new();
             let mut idempotent = BTreeSet::new();
@@ -84,15 +84,15 @@ fn key(session: &SessionId, at: &At) -> Option<String> {
 
 /// What is compared.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Story {
+pub(crate) struct Story {
     /// Each session's conversation and calls, in their order.
-    pub told: BTreeMap<SessionId, Vec<String>>,
+    pub(crate) told: BTreeMap<SessionId, Vec<String>>,
     /// Everything that may interleave otherwise (overlapping calls do), by its key.
-    pub keyed: BTreeMap<String, Vec<String>>,
+    pub(crate) keyed: BTreeMap<String, Vec<String>>,
 }
 
 impl Story {
-    pub fn of(logs: &Logs, blurred: &Blurred) -> Story {
+    pub(crate) fn of(logs: &Logs, blurred: &Blurred) -> Story {
         let mut story = Story { told: BTreeMap::new(), keyed: BTreeMap::new() };
         for (session, records) in logs {
             let told = story.told.entry(session.clone()).or_default();
@@ -136,6 +136,8 @@ fn say(record: &Arc<Record>, number: &dyn Fn(Seq) -> usize) -> Said {
         | Body::Own(_)
         | Body::ModelRequested(_)
         | Body::ToolDispatched(_) => Said::Nothing,
+        // Where it happened is not what happened.
+        Body::SessionCreated(created) => Said::Told(format!("{:?} {:?}", created.id, created.parent)),
         // A session that is taken up again starts again, and says so.
         Body::ContextMessage(m) if m.content.to_text() == "started" => Said::Nothing,
         Body::DecisionRecorded(d) => match &d.subject {
@@ -160,13 +162,15 @@ fn say(record: &Arc<Record>, number: &dyn Fn(Seq) -> usize) -> Said {
             Said::Told(format!("turn {:?} takes {takes:?}", record.at.turn))
         }
         Body::UserMessage(m) => Said::Told(format!("user {:?} {:?} {}", m.content, m.source, number(m.from))),
-        Body::PromptBlocked(m) => Said::Told(format!("blocked {:?} {:?} {}", m.content, m.reason, number(m.from))),
+        Body::PromptBlocked(m) => {
+            Said::Told(format!("blocked {:?} {:?} {}", m.content, m.reason, number(m.from)))
+        }
         other => Said::Told(format!("{:?} {other:?}", record.at)),
     }
 }
 
 /// Every log of the tree folds, and nothing is owed.
-pub fn lawful(logs: &Logs) {
+pub(crate) fn lawful(logs: &Logs) {
     for (session, records) in logs {
         let state = law::State::fold(records).unwrap_or_else(|invalid| panic!("{session}: {invalid}"));
         assert_eq!(state.next(None), law::Next::Idle, "{session}");
@@ -174,7 +178,7 @@ pub fn lawful(logs: &Logs) {
 }
 
 /// The calls that were told that their outcome is unknown, with what the model reads.
-pub fn unknown(logs: &Logs) -> BTreeMap<String, String> {
+pub(crate) fn unknown(logs: &Logs) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
     for (session, records) in logs {
         for record in records {
@@ -189,10 +193,9 @@ pub fn unknown(logs: &Logs) -> BTreeMap<String, String> {
     found
 }
 
-
 /// Fails with the first thing that differs.
 #[track_caller]
-pub fn same(is: &Story, was: &Story, at: &str) {
+pub(crate) fn same(is: &Story, was: &Story, at: &str) {
     for (session, told) in &was.told {
         let now = is.told.get(session).map(Vec::as_slice).unwrap_or_default();
         for (place, line) in told.iter().enumerate() {

@@ -11,21 +11,21 @@ use std::{
 };
 
 /// One append: what is durable whole or not at all.
-pub type Append = (SessionId, Vec<Arc<Record>>);
+pub(crate) type Append = (SessionId, Vec<Arc<Record>>);
 
 /// The logs of a tree of sessions.
-pub type Logs = BTreeMap<SessionId, Vec<Arc<Record>>>;
+pub(crate) type Logs = BTreeMap<SessionId, Vec<Arc<Record>>>;
 
 /// See the module.
 #[derive(Clone, Default)]
-pub struct Tape {
+pub(crate) struct Tape {
     inner: MemoryJournal,
     appends: Arc<Mutex<Vec<Append>>>,
 }
 
 impl Tape {
     /// What another process finds that opens the journal after these appends.
-    pub fn after(appends: &[Append]) -> Tape {
+    pub(crate) fn after(appends: &[Append]) -> Tape {
         let tape = Tape::default();
         for (session, records) in logs(appends) {
             tape.inner.preload(&session, records);
@@ -35,13 +35,13 @@ impl Tape {
     }
 
     /// Every append so far, also those of the processes before.
-    pub fn appends(&self) -> Vec<Append> {
+    pub(crate) fn appends(&self) -> Vec<Append> {
         self.appends.lock().unwrap().clone()
     }
 }
 
 /// The logs that these appends make.
-pub fn logs(appends: &[Append]) -> Logs {
+pub(crate) fn logs(appends: &[Append]) -> Logs {
     let mut logs = Logs::new();
     for (session, records) in appends {
         logs.entry(session.clone()).or_default().extend(records.iter().cloned());

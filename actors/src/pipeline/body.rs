@@ -1,6 +1,9 @@
 //! The body of a call, inside its wrappers: attempts, limits, cancels, and what counts as an outcome.
 
-use super::{Trip, millis, nested::{Count, Nested}};
+use super::{
+    Trip, millis,
+    nested::{Count, Nested},
+};
 use crate::{contain::contain, judge::Stop};
 use futures::future::{Either, LocalBoxFuture, select};
 use portcullis_runtime::{
@@ -54,7 +57,9 @@ impl Trip {
             made: Rc::default(),
             stopped: RefCell::new(None),
         };
-        let outcome = self.cx.pass.away(Level { chain: &chain, depth: 0, until: None }.run(None)).await;
+        // Pinned here, so that what it is handed to holds a pointer: this future is large, and each move of it is a copy.
+        let run = pin!(chain.run());
+        let outcome = self.cx.pass.away(run).await;
         if let Some(stop) = chain.stopped.take() {
             return Err(stop);
         }
@@ -99,6 +104,14 @@ impl Rest for Level<'_> {
 }
 
 impl Chain<'_> {
+    /// The whole chain. Most calls have no wrapper, and pay for none.
+    async fn run(&self) -> Outcome {
+        if self.wrappers.is_empty() {
+            return self.attempt(None).await;
+        }
+        Box::pin(self.from(0, None)).await
+    }
+
     async fn from(&self, depth: usize, until: Option<Instant>) -> Outcome {
         let Some((id, wrapper)) = self.wrappers.get(depth) else { return self.attempt(until).await };
         let rest = Level { chain: self, depth: depth + 1, until };

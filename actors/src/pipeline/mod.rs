@@ -141,8 +141,8 @@ impl Trip {
                     }
                     passed = Some(point);
                 }
-                CallOwes::Ask { by, reasons } => self.ask(by, reasons).await?,
-                CallOwes::Answer(request) => self.answer(request).await?,
+                CallOwes::Ask { by, reasons } => Box::pin(self.ask(by, reasons)).await?,
+                CallOwes::Answer(request) => Box::pin(self.answer(request)).await?,
                 CallOwes::Dispatch { attempt } => self.dispatch(attempt).await?,
                 CallOwes::Commit(drafts) => self.commit(drafts).await?,
                 _ => return Ok(()),
@@ -196,9 +196,12 @@ impl Trip {
             Ok(requested) => requested,
             Err(refused) => return self.put(refuse(raw.clone(), refused)),
         };
-        let input =
-            Proposed::new(self.scene(), self.key.clone(), id.clone(), spec.clone(), requested.clone());
-        judge::<Rewrite>(&self.cx, self.at.clone(), self.subject.clone(), input, &self.cancel, false).await?;
+        if !self.cx.profile.table.is_bare::<Rewrite>() {
+            let input =
+                Proposed::new(self.scene(), self.key.clone(), id.clone(), spec.clone(), requested.clone());
+            let (at, subject) = (self.at.clone(), self.subject.clone());
+            Box::pin(judge::<Rewrite>(&self.cx, at, subject, input, &self.cancel, false)).await?;
+        }
         let rewritten = Rewrite::fold(&self.cx.ledger.read(|s| s.decided::<Rewrite>(&self.subject)));
         let Some((by, effective)) = rewritten.effective.filter(|(_, effective)| *effective != requested)
         else {
@@ -218,8 +221,8 @@ impl Trip {
             return Ok(());
         }
         let Some(execution) = self.execution() else { return Ok(()) };
-        judge::<PreExecute>(&self.cx, self.at.clone(), self.subject.clone(), execution, &self.cancel, false)
-            .await
+        let (at, subject) = (self.at.clone(), self.subject.clone());
+        Box::pin(judge::<PreExecute>(&self.cx, at, subject, execution, &self.cancel, false)).await
     }
 
     /// C-PIPE-4: after the whole gate, synchronously; a guard that fails denies.
@@ -366,7 +369,8 @@ impl Trip {
             outcome,
             took,
         );
-        judge::<PostExecute>(&self.cx, self.at.clone(), self.subject.clone(), input, &self.cancel, ran).await
+        let (at, subject) = (self.at.clone(), self.subject.clone());
+        Box::pin(judge::<PostExecute>(&self.cx, at, subject, input, &self.cancel, ran)).await
     }
 
     /// What the law owes without outside help; a result is shown to the observers once it is durable.

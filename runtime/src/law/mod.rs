@@ -289,8 +289,8 @@ impl State {
     }
 
     fn recorded(&self, point: Point, subject: &Subject) -> &[Arc<DecisionRecorded>] {
-        let found = self.turn.as_ref().and_then(|t| t.decisions.get(&(point, subject.clone())));
-        found.map_or(&[], Vec::as_slice)
+        let Some(turn) = self.turn.as_deref().filter(|t| !t.decisions.is_empty()) else { return &[] };
+        turn.decisions.get(&(point, subject.clone())).map_or(&[], Vec::as_slice)
     }
 
     /// A call of the open step, as far as it has come.

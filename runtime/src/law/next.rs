@@ -264,7 +264,8 @@ impl Step {
     /// behind.
     fn open_call(&self, cancelled: bool) -> Option<&CallPath> {
         let (top, call) = self.calls.iter().find(|(path, c)| path.is_top() && !c.result)?;
-        if matches!(call.body, CallBody::Running { .. }) {
+        // A body that has not started has started nothing.
+        if matches!(call.body, CallBody::Running { .. } | CallBody::NotStarted) {
             return Some(top);
         }
         Some(self.left_behind(top, cancelled).unwrap_or(top))

@@ -1,0 +1,15 @@
+//! `portcullis hooks`: what a project's hooks are, what they would do, and whether they do what their cases say.
+
+pub(crate) mod args;
+mod test;
+
+use crate::problem::Problem;
+use args::{HooksArgs, HooksMode};
+use std::process::ExitCode;
+
+/// Runs one of them.
+pub(crate) async fn hooks(args: HooksArgs) -> Result<ExitCode, Problem> {
+    match args.mode {
+        HooksMode::Test(args) => test::test(args).await,
+    }
+}
