@@ -90,6 +90,9 @@ async fn an_answer_against_a_cancel() {
         if !house.ran().is_empty() {
             assert!(allowed, "nothing runs without its answer");
         }
+        if !allowed {
+            assert_eq!(house.ends(), ["approval_cancelled"]);
+        }
         house.close().await;
     }
 }
@@ -134,4 +137,25 @@ async fn a_prompt_is_no_answer() {
     house.session.answer(&second, Answer::Allow).await.unwrap();
     assert_eq!(within(next.done()).await.0, 2);
     house.close().await;
+}
+
+// C-ASK-1, C-DUR-9: an answer that cannot be made durable is not taken: who gave it is told, and nothing runs.
+#[tokio::test]
+async fn an_answer_that_is_not_stored_counts_for_nothing() {
+    let journal = MemoryJournal::with_faults(|_, batch| {
+        let here = batch.records.iter().any(|r| r.body.kind() == "input/resolved");
+        here.then_some(journal::Fault::Before(JournalError::StorageFull))
+    });
+    let plan = Plan::new(Says::calls(&TWO[..1])).approvals().journal(&journal);
+    let house = plan.open(|at| {
+        at.pre_execute("careful", async |_| Gate::ask("sure?"));
+    });
+    let house = house.await;
+    let turn = house.session.prompt("go").await.unwrap();
+    let ask = asked(&house).await;
+    let told = within(house.session.answer(&ask, Answer::Allow)).await;
+    assert_eq!(told, Err(AnswerError::Journal(JournalError::StorageFull)));
+    assert!(matches!(within(turn.into_future()).await, EndReason::Error { .. }));
+    assert!(house.ran().is_empty());
+    within(house.runtime.shutdown(PATIENCE)).await;
 }

@@ -35,7 +35,7 @@ async fn malformed_arguments_are_refused_and_answered() {
     })
     .await;
     assert_eq!(house.prompt("go").await, EndReason::Completed);
-    assert_eq!(house.ran(), [String::new(); 0]);
+    assert!(house.ran().is_empty());
     assert_eq!(house.ends(), vec!["invalid_arguments"; malformed.len()]);
     let kept: Vec<String> = house
         .log()
@@ -53,9 +53,6 @@ async fn malformed_arguments_are_refused_and_answered() {
     }
     house.close().await;
 }
-
-#[derive(serde::Deserialize, schemars::JsonSchema)]
-struct Nothing {}
 
 // C-ID-2: what is accepted reaches the body letter by letter: large integers, minus zero, the order of keys, magic keys.
 #[tokio::test]
@@ -141,5 +138,30 @@ async fn repeated_ids_of_the_model_are_different_calls() {
     assert_eq!(house.prompt("go").await, EndReason::Completed);
     assert_eq!(house.ends(), ["hook_deny", "completed"]);
     assert_eq!(house.ran(), ["b"]);
+    house.close().await;
+}
+
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+struct Three {
+    a: u64,
+    b: String,
+    #[expect(dead_code, reason = "asked for and not used")]
+    c: bool,
+}
+
+// C-PIPE-1: every violation of the schema is named with its place, so that one correction is enough; more keys than the
+// schema knows are fine.
+#[tokio::test]
+async fn every_violation_is_named() {
+    let three =
+        tool("Three", "Takes three.", async |t: Three, _cx| Ok::<_, ToolError>(format!("{}{}", t.a, t.b)));
+    let all = [("Three", r#"{"a":"x","b":7}"#), ("Three", r#"{"a":1,"b":"b","c":true,"more":[]}"#)];
+    let house = Plan::new(Says::calls(&all)).tool(three.unwrap()).open(|_| {}).await;
+    assert_eq!(house.prompt("go").await, EndReason::Completed);
+    assert_eq!(house.ends(), ["invalid_arguments", "completed"]);
+    let text = house.results()[0].content.to_text().into_owned();
+    for part in ["$.a", "$.b", "\"c\""] {
+        assert!(text.contains(part), "{part} is not in: {text}");
+    }
     house.close().await;
 }

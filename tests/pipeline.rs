@@ -177,31 +177,71 @@ async fn means(point: Point, how: How) {
     house.close().await;
 }
 
-macro_rules! each_point {
-    ($($name:ident: $point:expr, $ways:expr;)*) => {$(
-        #[tokio::test]
-        async fn $name() {
-            for how in $ways {
-                means($point, how).await;
-            }
-        }
-    )*};
+async fn every_way(point: Point, ways: &[How]) {
+    for how in ways {
+        means(point, *how).await;
+    }
+}
+
+#[tokio::test]
+async fn a_broken_session_start_is_reported() {
+    every_way(Point::SessionStart, &EVERY_WAY).await;
+}
+
+#[tokio::test]
+async fn a_broken_subagent_start_is_reported() {
+    every_way(Point::SubagentStart, &EVERY_WAY).await;
+}
+
+#[tokio::test]
+async fn a_broken_prompt_gate_blocks_the_prompt() {
+    every_way(Point::PromptSubmit, &EVERY_WAY).await;
+}
+
+#[tokio::test]
+async fn a_broken_rewriter_denies() {
+    every_way(Point::Rewrite, &EVERY_WAY).await;
+}
+
+#[tokio::test]
+async fn a_broken_gate_denies() {
+    every_way(Point::PreExecute, &EVERY_WAY).await;
+}
+
+#[tokio::test]
+async fn a_broken_guard_denies() {
+    every_way(Point::Guard, &[How::Created]).await;
 }
 
 // A wrapper has no limit of its own: one that never answers is ended by the call's, or by a cancel.
-each_point! {
-    a_broken_session_start_is_reported: Point::SessionStart, EVERY_WAY;
-    a_broken_subagent_start_is_reported: Point::SubagentStart, EVERY_WAY;
-    a_broken_prompt_gate_blocks_the_prompt: Point::PromptSubmit, EVERY_WAY;
-    a_broken_rewriter_denies: Point::Rewrite, EVERY_WAY;
-    a_broken_gate_denies: Point::PreExecute, EVERY_WAY;
-    a_broken_guard_denies: Point::Guard, [How::Created];
-    a_broken_wrapper_is_an_error_result: Point::Execute, [How::Created, How::Polled, How::Dropped];
-    a_broken_review_lets_the_result_stand: Point::PostExecute, EVERY_WAY;
-    a_broken_observer_is_reported: Point::Result, [How::Created];
-    a_broken_continuation_stops: Point::Continuation, EVERY_WAY;
-    a_broken_turn_stop_stops: Point::Stop, EVERY_WAY;
-    a_broken_child_observer_is_reported: Point::SubagentEnd, [How::Created];
+#[tokio::test]
+async fn a_broken_wrapper_is_an_error_result() {
+    every_way(Point::Execute, &[How::Created, How::Polled, How::Dropped]).await;
+}
+
+#[tokio::test]
+async fn a_broken_review_lets_the_result_stand() {
+    every_way(Point::PostExecute, &EVERY_WAY).await;
+}
+
+#[tokio::test]
+async fn a_broken_observer_is_reported() {
+    every_way(Point::Result, &[How::Created]).await;
+}
+
+#[tokio::test]
+async fn a_broken_continuation_stops() {
+    every_way(Point::Continuation, &EVERY_WAY).await;
+}
+
+#[tokio::test]
+async fn a_broken_turn_stop_stops() {
+    every_way(Point::Stop, &EVERY_WAY).await;
+}
+
+#[tokio::test]
+async fn a_broken_child_observer_is_reported() {
+    every_way(Point::SubagentEnd, &[How::Created]).await;
 }
 
 // C-PIPE-3, C-RUN-3: a body that panics, in any way, is an error result; one that never rests meets its limit.
@@ -297,5 +337,79 @@ async fn what_never_was_a_call_is_answered_and_observed() {
     assert_eq!(house.prompt("go").await, EndReason::Completed);
     assert_eq!(*seen.lock().unwrap(), ["review", "result", "review", "result"]);
     assert_eq!(house.ends(), ["unknown_tool", "invalid_arguments"]);
+    house.close().await;
+}
+
+// C-PIPE-5, 8: what a wrapper answers in the body's stead is held to the tool's own word.
+#[tokio::test]
+async fn a_wrappers_answer_is_held_to_the_tools_word() {
+    let shape = Frozen::parse(r#"{"type":"object","required":["n"]}"#).unwrap();
+    let spec = ToolSpec::of::<Nothing>("Shaped", "Has a shape.").unwrap().output(shape).unwrap();
+    let body = async |_: Execution, _cx| Ok(Output::text("one").with_value(Frozen::parse(r#"{"n":1}"#)?));
+    let plan = Plan::new(Says::calls(&[("Shaped", "{}"), ("Shaped", "{}")])).tool(raw_tool(spec, body));
+    let house = plan.open(|at| {
+        at.wrap("shapeless", async |next| match next.call().key.call == CallPath::top(0) {
+            true => Outcome::completed("no value at all"),
+            false => next.run().await,
+        });
+    });
+    let house = house.await;
+    assert_eq!(house.prompt("go").await, EndReason::Completed);
+    assert_eq!(house.ends(), ["invalid_output", "completed"]);
+    house.close().await;
+}
+
+// C-TURN-5: bodies overlap up to a limit.
+#[tokio::test]
+async fn at_most_ten_bodies_overlap() {
+    let counts = Arc::new(Mutex::new((0_usize, 0_usize)));
+    let c = counts.clone();
+    let spec = ToolSpec::of::<Nothing>("Safe", "Counts.").unwrap().concurrency_safe();
+    let body = async move |_: Execution, _cx: ToolCx| {
+        {
+            let mut c = c.lock().unwrap();
+            c.0 += 1;
+            c.1 = c.1.max(c.0);
+        }
+        // Until ten are inside, or all the others are through.
+        for _ in 0..200 {
+            tokio::task::yield_now().await;
+        }
+        c.lock().unwrap().0 -= 1;
+        Ok(Output::text("counted"))
+    };
+    let plan = Plan::new(Says::calls(&[("Safe", "{}"); 25])).tool(raw_tool(spec, body));
+    let house = plan.open(|_| {}).await;
+    assert_eq!(house.prompt("go").await, EndReason::Completed);
+    assert_eq!(house.ends(), ["completed"; 25]);
+    assert_eq!(counts.lock().unwrap().1, 10);
+    house.close().await;
+}
+
+/// A bridge that panics while it looks for what matches.
+struct BrokenBridge;
+
+impl HandlerSource<PreExecute> for BrokenBridge {
+    fn plan(&self, _: &Execution, _: &mut Vec<Planned<PreExecute>>) {
+        panic!("a secret detail");
+    }
+    fn describe(&self) -> Vec<Registered> {
+        vec![]
+    }
+}
+
+// C-TURN-10, C-PIPE-3: a bridge's panic is its failure, by the rule of the point, and ends neither turn nor session.
+#[tokio::test]
+async fn a_bridge_that_panics_while_it_plans_denies() {
+    let house = house(&[("Echo", r#"{"text":"x"}"#)], |at| {
+        at.source::<PreExecute>(Arc::new(BrokenBridge));
+    })
+    .await;
+    for turn in 1..=2 {
+        assert_eq!(house.prompt("go").await, EndReason::Completed, "turn {turn}");
+    }
+    assert_eq!(house.ends(), ["handler_failure", "handler_failure"]);
+    assert!(house.ran().is_empty());
+    assert_eq!(house.count("session/resumed"), 0);
     house.close().await;
 }

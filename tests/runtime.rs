@@ -17,8 +17,9 @@ use support::*;
 // watchdog names it.
 #[tokio::test]
 async fn a_blocked_thread_leaves_the_other_arbiters_running() {
-    let (door, entered) = (Arc::new(Mutex::new(())), Arc::new(AtomicBool::new(false)));
-    let (blocks, enters) = (door.clone(), entered.clone());
+    let (release, door) = std::sync::mpsc::channel::<()>();
+    let (door, entered) = (Mutex::new(door), Arc::new(AtomicBool::new(false)));
+    let enters = entered.clone();
     let ran = Arc::default();
     let runtime = Runtime::builder(Says::calls(&[("Echo", r#"{"text":"x"}"#)]))
         .tools([echo(&ran)])
@@ -26,7 +27,8 @@ async fn a_blocked_thread_leaves_the_other_arbiters_running() {
             at.guard("blocks", move |call| {
                 if call.scene.session.id.as_str() == "blocked" {
                     enters.store(true, Ordering::SeqCst);
-                    drop(blocks.lock());
+                    // Until the other end is gone.
+                    let _ = door.lock().unwrap().recv();
                 }
                 None
             });
@@ -40,7 +42,6 @@ async fn a_blocked_thread_leaves_the_other_arbiters_running() {
     for n in 0..16 {
         others.push(runtime.session(format!("other-{n}")).await.unwrap());
     }
-    let held = door.lock().unwrap();
     let turn = within(blocked.prompt("go")).await.unwrap();
     until(|| entered.load(Ordering::SeqCst)).await;
     let mut turns: FuturesUnordered<_> =
@@ -50,7 +51,7 @@ async fn a_blocked_thread_leaves_the_other_arbiters_running() {
         Some(EndReason::Completed),
         "another arbiter's session ends its turn"
     );
-    drop(held);
+    drop(release);
     while let Some(end) = within(turns.next()).await {
         assert_eq!(end, EndReason::Completed, "the blocked arbiter's sessions were only held up");
     }

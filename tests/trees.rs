@@ -134,7 +134,6 @@ fn mine(id: u32, ended: &Ended, content: &Content) {
 
 const GATE: u64 = 1;
 const GUARD: u64 = 2;
-const WRAP: u64 = 3;
 const ASK: u64 = 4;
 
 fn register(at: &mut Registrar<'_>, seed: u64, eyes: &Eyes) {
@@ -216,8 +215,20 @@ fn answer_all(session: &Session, seed: u64) {
     });
 }
 
-/// Plays one tree; how many bodies ran.
-async fn play(seed: u64, cancel: bool) -> usize {
+/// What grew.
+#[derive(Debug, Default)]
+struct Forest {
+    sessions: usize,
+    calls: usize,
+    nested: usize,
+    bodies: usize,
+    denied: usize,
+    asks: usize,
+    cut: usize,
+}
+
+/// Plays one tree and adds it to the forest.
+async fn play(seed: u64, cancel: bool, forest: &mut Forest) {
     let mut dice = Dice(seed);
     let mut next = 1;
     let top = dice.below(4) + 1;
@@ -256,19 +267,25 @@ async fn play(seed: u64, cancel: bool) -> usize {
     // Children leave memory before their parent's call returns, unless a cancel let go of the body.
     until(|| runtime.live_sessions().len() == 1).await;
     sound(&journal).await;
-    check_logs(seed, &journal, cancelled).await;
+    let tree = check_logs(seed, &journal, cancelled).await;
+    forest.sessions += tree.sessions;
+    forest.calls += tree.calls;
+    forest.nested += tree.nested;
+    forest.bodies += tree.bodies;
+    forest.denied += tree.denied;
+    forest.asks += tree.asks;
+    forest.cut += usize::from(cancelled);
     check_eyes(seed, &eyes.lock().unwrap());
     assert!(runtime.live_calls().is_empty(), "seed {seed}");
     assert!(opened.asks().is_empty(), "seed {seed}");
     assert_eq!(within(runtime.shutdown(PATIENCE)).await.parked, [], "seed {seed}");
-    let ran = eyes.lock().unwrap().ran.len();
-    ran
 }
 
 /// In every log, each call has one result, of its own.
-async fn check_logs(seed: u64, journal: &MemoryJournal, cancelled: bool) {
-    let mut dispatched = 0;
+async fn check_logs(seed: u64, journal: &MemoryJournal, cancelled: bool) -> Forest {
+    let mut forest = Forest::default();
     for head in journal.sessions().await.unwrap() {
+        forest.sessions += 1;
         let mut open: BTreeMap<String, u32> = BTreeMap::new();
         for record in journal.records(&head.session) {
             let key = || {
@@ -287,6 +304,8 @@ async fn check_logs(seed: u64, journal: &MemoryJournal, cancelled: bool) {
                     };
                     let id = Frozen::parse(text).unwrap().decode::<Node>().unwrap().id;
                     assert_eq!(open.insert(key(), id), None, "seed {seed}: one call at a place");
+                    forest.calls += 1;
+                    forest.nested += usize::from(record.at.call.as_ref().is_some_and(|path| !path.is_top()));
                 }
                 Body::ToolResult(result) => {
                     let id =
@@ -297,13 +316,14 @@ async fn check_logs(seed: u64, journal: &MemoryJournal, cancelled: bool) {
                         "seed {seed}: {result:?}"
                     );
                 }
-                Body::ToolDispatched(_) => dispatched += 1,
+                Body::ToolDispatched(_) => forest.bodies += 1,
+                Body::InputRequested(_) => forest.asks += 1,
                 _ => {}
             }
         }
         assert!(open.is_empty(), "seed {seed}: {open:?} have no result");
     }
-    let _ = dispatched;
+    forest
 }
 
 /// No body ran that was not judged and guarded, under the very token that was; every token is its own.
@@ -333,22 +353,29 @@ fn check_eyes(seed: u64, seen: &Seen) {
     assert!(seen.observed.values().all(|times| *times == 1), "seed {seed}: {:?}", seen.observed);
 }
 
-// No body runs ungated, no result reaches the wrong call, every log folds and owes nothing.
+// C-ID-4, C-PIPE-10: no body runs ungated, no result reaches the wrong call, every log folds and owes nothing.
 #[tokio::test]
 async fn random_trees_keep_every_call_apart() {
-    let mut ran = 0;
-    for seed in 0..150 {
-        ran += play(seed, false).await;
+    let mut forest = Forest::default();
+    for seed in 0..300 {
+        play(seed, false, &mut forest).await;
     }
-    assert!(ran > 500, "{ran} bodies is no forest");
+    println!("{forest:?}");
+    let Forest { sessions, nested, bodies, denied, asks, cut, .. } = forest;
+    let grown = sessions > 500 && nested > 500 && bodies > 1_000 && denied > 300 && asks > 100;
+    assert!(
+        grown && cut == 0,
+        "{sessions} sessions, {nested} nested, {bodies} bodies, {denied} denied, {asks} asks"
+    );
 }
 
-// The same while the turn is cancelled somewhere in the middle.
+// C-TURN-9, C-LOG-4: the same while the turn is cancelled somewhere in the middle.
 #[tokio::test]
 async fn random_trees_that_are_cut() {
-    let mut ran = 0;
-    for seed in 1_000..1_150 {
-        ran += play(seed, true).await;
+    let mut forest = Forest::default();
+    for seed in 1_000..1_300 {
+        play(seed, true, &mut forest).await;
     }
-    assert!(ran > 200, "{ran} bodies is no forest");
+    println!("{forest:?}");
+    assert!(forest.cut > 100 && forest.bodies > 500, "{forest:?}");
 }

@@ -126,11 +126,15 @@ impl Cursor {
             if !self.ready.is_empty() {
                 continue;
             }
-            for (number, ask) in self.session.control.published_after(self.told) {
-                self.told = number;
-                self.ready.push_back(Event::Ask(ask));
-            }
-            if !self.ready.is_empty() {
+            // A piece that waits for its records goes first; so does the record of a question, which may have become
+            // durable since we looked.
+            let asks = self.session.control.published_after(self.told);
+            if !asks.is_empty() && self.held.is_none() {
+                self.fetch(None).await;
+                if self.ready.is_empty() {
+                    self.told = asks.last().map_or(self.told, |(number, _)| *number);
+                    self.ready.extend(asks.into_iter().map(|(_, ask)| Event::Ask(ask)));
+                }
                 continue;
             }
             let gone = self.session.control.gone.wait();

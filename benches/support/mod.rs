@@ -37,8 +37,7 @@ impl Bars {
         if self.short { (full / 4).max(7) } else { full }
     }
 
-    /// Subject ÷ floor: the median of the pairs' ratios. A floor is never beside its own subject only once: `pairs` come
-    /// alternating, so that a machine that slows down slows both.
+    /// Subject ÷ floor: the median of the ratios of alternating pairs, so that a machine that slows down slows both.
     pub fn ratio(&mut self, name: &str, limit: f64, unit: &str, pairs: &[(f64, f64)]) {
         let (value, beside) = summary(unit, pairs);
         self.bar(name, value, limit, value <= limit, &beside);

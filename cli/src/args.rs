@@ -1,7 +1,10 @@
 //! What the command understands.
 
-use clap::{Args as ClapArgs, Parser, Subcommand};
+use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
+
+const CODES: &str = "Exit codes: 0 every turn completed, 1 a turn ended in any other way, 2 it did not start, \
+    3 a question waits for an answer.";
 
 /// Runs agent sessions under the policy of a project, with every decision in a durable log.
 #[derive(Debug, Parser)]
@@ -9,7 +12,8 @@ use std::path::PathBuf;
     name = "portcullis",
     version,
     arg_required_else_help = true,
-    after_help = "Exit codes: 0 every turn completed, 1 a turn ended in any other way, 2 it did not start.\n\
+    after_help = "Exit codes: 0 every turn completed, 1 a turn ended in any other way, 2 it did not start, \
+    3 a question waits for an answer.\n\
     PORTCULLIS_LOG=debug shows diagnostics, NO_COLOR=1 turns colours off."
 )]
 pub(crate) struct Args {
@@ -29,17 +33,27 @@ pub(crate) enum Mode {
     /// --yes allows them. Ctrl-C cancels the turn and closes its log; a second Ctrl-C leaves the turn open, to be continued
     /// with --session.
     Run(RunArgs),
+    /// Answers a question that a session waits with, and goes on with that very call
+    ///
+    /// `run --detach-on-ask` and `resume` leave questions open and name them; `log` counts them. One answer settles a question,
+    /// once. Afterwards the session goes on as with `resume`.
+    Answer(AnswerArgs),
+    /// Goes on with a session that was left with its turn open
+    ///
+    /// Nothing that is in its log is decided, asked or run again. Questions are put on the terminal; without one they stay open,
+    /// and the exit code is 3.
+    Resume(ResumeArgs),
     /// Lists the sessions of DIR, or shows one
     ///
     /// A session is shown as the timeline that `run` showed. This only reads, so it also works beside a live run.
     Log(LogArgs),
+    /// Tests the hooks of a project
+    Hooks(crate::hooks::args::HooksArgs),
 }
 
 /// The arguments of `run`.
 #[derive(Debug, ClapArgs)]
-#[command(
-    after_help = "Exit codes: 0 every turn completed, 1 a turn ended in any other way, 2 it did not start."
-)]
+#[command(after_help = CODES)]
 pub(crate) struct RunArgs {
     /// The project
     pub(crate) dir: PathBuf,
@@ -49,6 +63,9 @@ pub(crate) struct RunArgs {
     /// Allows every call that a hook wants to have approved
     #[arg(long)]
     pub(crate) yes: bool,
+    /// Leaves when a call has to be approved, with the question open: `answer` goes on with that call. The exit code is 3
+    #[arg(long, conflicts_with = "yes")]
+    pub(crate) detach_on_ask: bool,
     /// Prints each record as one line of JSON once it is on disk, and nothing else
     #[arg(long)]
     pub(crate) json: bool,
@@ -65,6 +82,53 @@ pub(crate) struct LogArgs {
     /// The session to show
     pub(crate) session: Option<String>,
     /// Prints one line of JSON a session, or a record
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// The arguments of `answer`.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = CODES)]
+pub(crate) struct AnswerArgs {
+    /// The project
+    pub(crate) dir: PathBuf,
+    /// The question, by the name it was given
+    pub(crate) request: String,
+    /// Allows that very call, once, or denies it
+    pub(crate) answer: Verdict,
+    /// Why it is denied; the model reads it
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) reason: Option<String>,
+    /// Another script than DIR/model.json
+    #[arg(long, value_name = "FILE")]
+    pub(crate) model: Option<PathBuf>,
+    /// Prints each record as one line of JSON once it is on disk, and nothing else
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// An answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Verdict {
+    Allow,
+    Deny,
+}
+
+/// The arguments of `resume`.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = CODES)]
+pub(crate) struct ResumeArgs {
+    /// The project
+    pub(crate) dir: PathBuf,
+    /// The session; not needed when only one is open
+    pub(crate) session: Option<String>,
+    /// Another script than DIR/model.json
+    #[arg(long, value_name = "FILE")]
+    pub(crate) model: Option<PathBuf>,
+    /// Allows every call that a hook wants to have approved
+    #[arg(long)]
+    pub(crate) yes: bool,
+    /// Prints each record as one line of JSON once it is on disk, and nothing else
     #[arg(long)]
     pub(crate) json: bool,
 }

@@ -27,6 +27,8 @@ pub(crate) enum Channel {
     Yes,
     /// A person at the terminal.
     Terminal,
+    /// Somebody, later: the question is left open, for `portcullis answer`.
+    Later,
 }
 
 impl Channel {

@@ -10,7 +10,8 @@ use crate::{
 };
 use futures::StreamExt;
 use portcullis::{
-    Answer, AnswerError, Ask, Body, Cause, EndReason, Event, Events, Record, Session, Turn, encode,
+    Answer, AnswerError, Ask, Body, Cause, EndReason, Event, Events, Record, RequestId, Session, Turn,
+    encode,
     law::{Next, State},
 };
 use std::{
@@ -30,6 +31,8 @@ pub(crate) enum Fate {
     Completed,
     /// This one, the first that did not complete, ended otherwise.
     Ended(u64, EndReason),
+    /// These questions wait for whoever answers them; until then there is nothing to do.
+    Waits(Vec<Ask>),
     /// It was left before it was over; why is not in the log.
     Left(String),
 }
@@ -89,6 +92,8 @@ pub(crate) struct Drive {
     pub(crate) prompts: Prompts,
     /// What the log held before.
     pub(crate) law: State,
+    /// The answer to a question from before.
+    pub(crate) given: Option<(RequestId, Answer)>,
     pub(crate) sink: Sink,
     pub(crate) signals: Signals,
 }
@@ -105,6 +110,7 @@ impl Drive {
             bad: None,
             cancelled: None,
             lost: None,
+            parked: Vec::new(),
             mute: false,
             of: self,
         };
@@ -126,6 +132,8 @@ struct Driver {
     cancelled: Option<Cause>,
     /// Why the session takes nothing more.
     lost: Option<String>,
+    /// Questions that are left for later.
+    parked: Vec<Ask>,
     /// Nobody reads stdout any more.
     mute: bool,
 }
@@ -144,6 +152,9 @@ impl Driver {
         loop {
             if self.idle && (self.cancelled.is_some() || !self.send().await) {
                 return self.fate();
+            }
+            if self.cancelled.is_none() && !self.parked.is_empty() && self.is_quiet() {
+                return Fate::Waits(std::mem::take(&mut self.parked));
             }
             let happened = tokio::select! {
                 event = events.next() => Happened::Event(event),
@@ -170,6 +181,11 @@ impl Driver {
                 }
             }
         }
+    }
+
+    /// No body runs: leaving now cuts nothing off.
+    fn is_quiet(&self) -> bool {
+        self.of.law.open_calls().iter().all(|(path, _)| self.of.law.running(path).is_none())
     }
 
     /// Sends the next prompt; false when there is none left or none is taken.
@@ -202,7 +218,10 @@ impl Driver {
         }
         match &record.body {
             Body::Own(own) => self.desk.learn(own),
-            Body::InputResolved(resolved) => self.desk.settled(&resolved.request),
+            Body::InputResolved(resolved) => {
+                self.desk.settled(&resolved.request);
+                self.parked.retain(|ask| ask.id != resolved.request);
+            }
             Body::TurnEnd(end) => {
                 if !end.reason.is_success() && self.bad.is_none() {
                     self.bad = Some((record.at.turn.unwrap_or_default(), end.reason.clone()));
@@ -219,7 +238,15 @@ impl Driver {
     }
 
     async fn asked(&mut self, ask: Ask) {
+        if let Some((_, answer)) = self.of.given.take_if(|(id, _)| *id == ask.id) {
+            return self.answer(&ask, answer).await;
+        }
         match self.of.channel {
+            Channel::Later => {
+                if !self.parked.iter().any(|parked| parked.id == ask.id) {
+                    self.parked.push(ask);
+                }
+            }
             Channel::Yes => self.answer(&ask, Answer::Allow).await,
             Channel::Terminal => self.desk.put(ask),
             Channel::None => {

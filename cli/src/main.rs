@@ -3,13 +3,16 @@
 //! It is on the public API only, as any embedder would be. Nothing is decided here: what a turn does is the runtime's, what
 //! a hook may do is the hook's; the command drives, shows and asks.
 
+mod answer;
 mod args;
 mod ask;
 mod drive;
+mod hooks;
 mod log;
 mod page;
 mod paint;
 mod problem;
+mod resume;
 mod run;
 mod script;
 mod store;
@@ -29,6 +32,9 @@ fn main() -> ExitCode {
     };
     let done = match args.mode {
         Mode::Run(args) => runtime.block_on(run::run(args)),
+        Mode::Hooks(args) => runtime.block_on(hooks::hooks(args)),
+        Mode::Answer(args) => runtime.block_on(answer::answer(args)),
+        Mode::Resume(args) => runtime.block_on(resume::resume(args)),
         Mode::Log(args) => runtime.block_on(log::log(&args)),
     };
     done.unwrap_or_else(|problem| problem::report(&problem))

@@ -4,78 +4,164 @@ use crate::{
     args::RunArgs,
     ask::Channel,
     drive::{Drive, Fate, Signals, Sink},
+    paint::clean,
     problem::Problem,
     script::Prompts,
     store::{Project, each_record},
     words::typed,
 };
 use portcullis::{
-    Journal, Runtime, ScriptedModel, SessionId, SessionOptions, hooks::ClaudeHooks, law::State,
-    sqlite::SqliteJournal, tools::Workspace,
+    Answer, Ask, Journal, RequestId, Runtime, ScriptedModel, SessionId, SessionOptions, hooks::ClaudeHooks,
+    law::State, sqlite::SqliteJournal, tools::Workspace,
 };
 use std::{
     ffi::OsStr,
     io::{self, Write},
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::ExitCode,
+    sync::Arc,
     time::Duration,
 };
 
 /// How long turns that are still open at the end may take to close.
 const GRACE: Duration = Duration::from_secs(10);
 
+/// The exit code of a run that waits for an answer.
+const WAITS: u8 = 3;
+
 /// Runs it.
 pub(crate) async fn run(args: RunArgs) -> Result<ExitCode, Problem> {
     let signals = Signals::listen()?;
-    let project = Project::find(&args.dir)?;
-    let script = script(&args, &project)?;
-    let model = ScriptedModel::from_file(&script)
-        .map_err(|error| Problem::new(error).next("docs/scripted-model.md describes the format"))?;
-    let mut prompts = Prompts::read(&script)?;
-    let workspace = Workspace::new(&project.dir)?;
-    let (hooks, reports) = ClaudeHooks::load(&project.dir);
-    for report in reports {
-        eprintln!("{report}");
-    }
-    let journal = project.open()?;
-    let (name, law) = session(&args, &journal, &mut prompts).await?;
-    if prompts.left() == 0 && matches!(law.next(None), portcullis::law::Next::Idle) {
-        let what = format!("session {name} was sent every prompt of {} before", script.display());
+    let plan = Plan::read(&args.dir, args.model.as_deref())?;
+    let journal = plan.project.open()?;
+    let name = match &args.session {
+        Some(name) => SessionId::new(name)?,
+        None => unused_name(&journal).await?,
+    };
+    let begun = Begun::of(plan, journal, name).await?;
+    if begun.is_over() {
+        let Begun { name, plan, .. } = &begun;
+        let what = format!("session {name} was sent every prompt of {} before", plan.script.display());
         return Err(
             Problem::new(what).next("leave --session out to start a new one, or give another --model")
         );
     }
-    let channel = Channel::find(args.yes);
-    let runtime = Runtime::builder(model)
-        .journal(journal)
-        .tools(workspace.tools())
-        .mount_deciding(hooks)
-        .arbiters(1)
-        .start()
-        .await?;
-    let mut options = SessionOptions::new(&project.dir).channel("cli");
-    if channel != Channel::None {
-        options = options.approvals();
-    }
-    let session = runtime.open(name.as_str(), options).await?;
-    let person = if channel == Channel::Yes { "you, in advance (--yes)" } else { "you" };
-    let sink = Sink::new(args.json, name.as_str(), person);
-    let fate = Drive { session, channel, prompts, law, sink, signals }.run().await;
-    let grace = if matches!(fate, Fate::Left(_)) { Duration::ZERO } else { GRACE };
-    runtime.shutdown(grace).await;
-    let (dir, name_word) = (project.given.as_os_str(), OsStr::new(name.as_str()));
-    let hint = match &fate {
-        Fate::Left(_) => {
-            let again = [OsStr::new("run"), dir, OsStr::new("--session"), name_word];
-            format!("`{}` goes on", typed(&again))
-        }
-        _ => format!("`{}` shows it again", typed(&[OsStr::new("log"), dir, name_word])),
-    };
-    Ok(tell(args.json, &name, &fate, &hint))
+    let channel = if args.detach_on_ask { Channel::Later } else { Channel::find(args.yes) };
+    begun.go_on(channel, args.json, None, signals).await
 }
 
-fn script(args: &RunArgs, project: &Project) -> Result<PathBuf, Problem> {
-    let script = args.model.clone().unwrap_or_else(|| project.dir.join("model.json"));
+/// What a project's directory says is to be done.
+pub(crate) struct Plan {
+    pub(crate) project: Project,
+    script: PathBuf,
+    model: ScriptedModel,
+    prompts: Prompts,
+    workspace: Workspace,
+    hooks: Arc<ClaudeHooks>,
+}
+
+impl Plan {
+    /// Reads it, and reports what is odd about the hooks.
+    pub(crate) fn read(dir: &Path, model: Option<&Path>) -> Result<Plan, Problem> {
+        let project = Project::find(dir)?;
+        let script = script(model, &project)?;
+        let model = ScriptedModel::from_file(&script)
+            .map_err(|error| Problem::new(error).next("docs/scripted-model.md describes the format"))?;
+        let prompts = Prompts::read(&script)?;
+        let workspace = Workspace::new(&project.dir)?;
+        let (hooks, reports) = ClaudeHooks::load(&project.dir);
+        for report in reports {
+            eprintln!("{report}");
+        }
+        Ok(Plan { project, script, model, prompts, workspace, hooks })
+    }
+}
+
+/// A session with what its log holds. What it was sent before is not sent again.
+pub(crate) struct Begun {
+    pub(crate) plan: Plan,
+    journal: SqliteJournal,
+    pub(crate) name: SessionId,
+    pub(crate) law: State,
+}
+
+impl Begun {
+    pub(crate) async fn of(
+        mut plan: Plan,
+        journal: SqliteJournal,
+        name: SessionId,
+    ) -> Result<Begun, Problem> {
+        let (mut law, mut unlawful) = (State::new(), None);
+        if journal.sessions().await?.iter().any(|head| head.session == name) {
+            each_record(&journal, &name, |record| {
+                if let portcullis::Body::PromptQueued(queued) = &record.body {
+                    plan.prompts.was_sent(queued);
+                }
+                if unlawful.is_none() {
+                    unlawful = law.apply(record).err();
+                }
+            })
+            .await?;
+        }
+        match unlawful {
+            Some(invalid) => {
+                Err(Problem::new(format!("the log of session `{name}` does not fold: {invalid}")))
+            }
+            None => Ok(Begun { plan, journal, name, law }),
+        }
+    }
+
+    /// No turn is open and no prompt of the script is left.
+    pub(crate) fn is_over(&self) -> bool {
+        self.plan.prompts.left() == 0 && matches!(self.law.next(None), portcullis::law::Next::Idle)
+    }
+
+    /// Puts the runtime together and drives the session from where its log ends.
+    pub(crate) async fn go_on(
+        self,
+        channel: Channel,
+        json: bool,
+        given: Option<(RequestId, Answer)>,
+        signals: Signals,
+    ) -> Result<ExitCode, Problem> {
+        let Begun { plan, journal, name, law } = self;
+        let runtime = Runtime::builder(plan.model)
+            .journal(journal)
+            .tools(plan.workspace.tools())
+            .mount_deciding(plan.hooks)
+            .arbiters(1)
+            .start()
+            .await?;
+        let mut options = SessionOptions::new(&plan.project.dir).channel("cli");
+        if channel != Channel::None {
+            options = options.approvals();
+        }
+        let session = runtime.open(name.as_str(), options).await?;
+        let person = if channel == Channel::Yes { "you, in advance (--yes)" } else { "you" };
+        let sink = Sink::new(json, name.as_str(), person);
+        let drive = Drive { session, channel, prompts: plan.prompts, law, given, sink, signals };
+        let fate = drive.run().await;
+        let grace = if matches!(fate, Fate::Left(_) | Fate::Waits(_)) { Duration::ZERO } else { GRACE };
+        runtime.shutdown(grace).await;
+        let (dir, name_word) = (plan.project.given.as_os_str(), OsStr::new(name.as_str()));
+        let hint = match &fate {
+            Fate::Left(_) => {
+                let again = [OsStr::new("run"), dir, OsStr::new("--session"), name_word];
+                format!("`{}` goes on", typed(&again))
+            }
+            Fate::Waits(asks) => {
+                let request = asks.first().map(|ask| ask.id.as_str()).unwrap_or_default();
+                let answer = [OsStr::new("answer"), dir, OsStr::new(request), OsStr::new("allow")];
+                format!("`{}` goes on, or deny", typed(&answer))
+            }
+            _ => format!("`{}` shows it again", typed(&[OsStr::new("log"), dir, name_word])),
+        };
+        Ok(tell(json, &name, &fate, &hint))
+    }
+}
+
+fn script(model: Option<&Path>, project: &Project) -> Result<PathBuf, Problem> {
+    let script = model.map_or_else(|| project.dir.join("model.json"), Path::to_path_buf);
     if script.is_file() {
         return Ok(script);
     }
@@ -83,36 +169,12 @@ fn script(args: &RunArgs, project: &Project) -> Result<PathBuf, Problem> {
     Err(Problem::new(what).next("write one (docs/scripted-model.md), or name it with --model FILE"))
 }
 
-/// The session's name and what its log holds. What it was sent before is not sent again.
-async fn session(
-    args: &RunArgs,
-    journal: &SqliteJournal,
-    prompts: &mut Prompts,
-) -> Result<(SessionId, State), Problem> {
+async fn unused_name(journal: &SqliteJournal) -> Result<SessionId, Problem> {
     let known = journal.sessions().await?;
-    let Some(name) = &args.session else {
-        let taken =
-            known.iter().filter_map(|head| head.session.as_str().strip_prefix("run-")?.parse::<u64>().ok());
-        let number = taken.max().unwrap_or(0).saturating_add(1);
-        return Ok((SessionId::new(format!("run-{number}"))?, State::new()));
-    };
-    let name = SessionId::new(name)?;
-    let (mut law, mut unlawful) = (State::new(), None);
-    if known.iter().any(|head| head.session == name) {
-        each_record(journal, &name, |record| {
-            if let portcullis::Body::PromptQueued(queued) = &record.body {
-                prompts.was_sent(queued);
-            }
-            if unlawful.is_none() {
-                unlawful = law.apply(record).err();
-            }
-        })
-        .await?;
-    }
-    match unlawful {
-        Some(invalid) => Err(Problem::new(format!("the log of session `{name}` does not fold: {invalid}"))),
-        None => Ok((name, law)),
-    }
+    let taken =
+        known.iter().filter_map(|head| head.session.as_str().strip_prefix("run-")?.parse::<u64>().ok());
+    let number = taken.max().unwrap_or(0).saturating_add(1);
+    Ok(SessionId::new(format!("run-{number}"))?)
 }
 
 /// The last line and the exit code, from the same answer. With `--json` the last line is the log's own.
@@ -120,13 +182,24 @@ fn tell(json: bool, name: &SessionId, fate: &Fate, hint: &str) -> ExitCode {
     let (line, code) = match fate {
         Fate::Completed => (format!("{name} completed"), ExitCode::SUCCESS),
         Fate::Ended(turn, end) => (format!("{name} ended {} in turn {turn}", end.name()), ExitCode::FAILURE),
+        Fate::Waits(asks) => (waits(name, asks), ExitCode::from(WAITS)),
         Fate::Left(why) => (format!("{name} {why}"), ExitCode::FAILURE),
     };
     if !json {
         // Whoever closed stdout has the exit code.
         let _ = writeln!(io::stdout(), "{line}; {hint}");
-    } else if let Fate::Left(_) = fate {
+    } else if let Fate::Left(_) | Fate::Waits(_) = fate {
         eprintln!("portcullis: {line}; {hint}");
     }
     code
+}
+
+/// The last line says what is asked; the exact arguments stand in the log, which the answer is bound to.
+fn waits(name: &SessionId, asks: &[Ask]) -> String {
+    let questions = asks.iter().map(|ask| {
+        let why =
+            ask.reasons.first().map(|reason| format!(": {}", clean(reason.as_str()))).unwrap_or_default();
+        format!("{} ({}{why})", clean(ask.id.as_str()), clean(&ask.tool))
+    });
+    format!("{name} waits for an answer to {}", questions.collect::<Vec<_>>().join(", "))
 }

@@ -1,6 +1,7 @@
 //! The script that is killed everywhere: a policy at every seam, tools of every kind, a model that answers by what it is
 //! told and by nothing else, and a note of every handler and body that ran.
 
+use crate::logs::stored;
 use futures::{StreamExt, stream::BoxStream};
 use portcullis::*;
 use std::{
@@ -10,6 +11,7 @@ use std::{
     io::Write,
     path::Path,
     sync::{Arc, Mutex},
+    time::Duration,
 };
 
 /// The root session.
@@ -369,7 +371,10 @@ fn answer(asked: &str, answers: usize) -> Vec<ModelEvent> {
     };
     let mut events = vec![ModelEvent::Text(format!("{asked}: {answers}"))];
     for (position, (name, text)) in calls.iter().enumerate() {
-        events.push(ModelEvent::CallStart { id: format!("c{position}"), name: (*name).into() });
+        events.push(ModelEvent::CallStart {
+            id: format!("{asked}-{answers}-{position}"),
+            name: (*name).into(),
+        });
         let arguments = if text.is_empty() { "{}".into() } else { format!(r#"{{"text":"{text}"}}"#) };
         events.push(ModelEvent::CallText(arguments));
     }
@@ -382,52 +387,62 @@ pub(crate) fn builder(mind: Mind, staff: Staff, ran: &Ran) -> Builder {
     Runtime::builder(Told).tools(tools(ran)).policy("house", policy(mind, staff, ran.clone())).arbiters(1)
 }
 
+/// What the user says to a question.
+pub(crate) fn yes_or_no(ask: &Ask) -> Answer {
+    let no = said(&ask.arguments).contains("no");
+    if no { Answer::Refuse(Some("rather not".into())) } else { Answer::Allow }
+}
+
 /// Plays the script to its end on a journal, from wherever its logs stand: answers what is asked, sends what was not sent.
 pub(crate) async fn finish(builder: Builder, journal: impl Journal + Clone, cwd: &Path) {
+    assert!(play(builder, journal, cwd).await, "the session ended before its script");
+}
+
+/// Plays it as far as the journal takes it; true at its end.
+pub(crate) async fn play(builder: Builder, journal: impl Journal + Clone, cwd: &Path) -> bool {
     // What a log held before is caught up with first: its prompts are not sent again.
-    let before = match journal.read(&root(), Seq(0), usize::MAX).await {
-        Ok(records) => records.len() as u64,
-        Err(JournalError::NotFound(_)) => 0,
-        Err(error) => panic!("{error}"),
-    };
+    let before = stored(&journal).await.get(&root()).map_or(0, |log| log.len() as u64);
     let runtime = builder.journal(journal).start().await.unwrap();
-    let session = runtime.open(root().as_str(), SessionOptions::new(cwd).approvals()).await.unwrap();
+    let played = match runtime.open(root().as_str(), SessionOptions::new(cwd).approvals()).await {
+        Ok(session) => drive(&session, before).await,
+        Err(_) => false,
+    };
+    let left = runtime.shutdown(Duration::from_secs(30)).await;
+    assert_eq!(left.parked, []);
+    played
+}
+
+async fn drive(session: &Session, before: u64) -> bool {
     let mut events = session.events(Seq(0));
-    let (mut state, mut sent) = (law::State::new(), 0);
+    let (mut state, mut queued, mut sent) = (law::State::new(), 0, 0);
     loop {
         match events.next().await {
             Some(Event::Record(record)) => {
                 state.apply(&record).unwrap();
-                sent +=
-                    usize::from(matches!(&record.body, Body::PromptQueued(q) if q.kind == QueueKind::Prompt));
+                queued += usize::from(matches!(&record.body, Body::PromptQueued(_)));
             }
-            Some(Event::Ask(ask)) => {
-                let no = said(&ask.arguments).contains("no");
-                let answer = if no { Answer::Refuse(Some("rather not".into())) } else { Answer::Allow };
-                session.answer(&ask, answer).await.unwrap();
-            }
-            Some(Event::Ended) | None => panic!("the session ended before its script"),
+            Some(Event::Ask(ask)) => match session.answer(&ask, yes_or_no(&ask)).await {
+                Ok(()) => {}
+                Err(AnswerError::Journal(_)) => return false,
+                Err(error) => panic!("{}: {error}", ask.id),
+            },
+            Some(Event::Ended) | None => return false,
             Some(_) => {}
         }
-        let caught_up = state.head().0 > before;
+        // Its own prompts come by as records, one after the other.
+        let caught_up = state.head().0 > before && queued >= sent;
         if !caught_up || state.next(None) != law::Next::Idle {
             continue;
         }
-        let mut upto = 0;
+        sent = 0;
         let batch = BATCHES.iter().find(|batch| {
-            upto += batch.len();
-            upto > sent
+            sent += batch.len();
+            sent > queued
         });
-        let Some(batch) = batch else { break };
-        assert_eq!(upto - batch.len(), sent, "a batch is one append: sent whole or not at all");
-        let _turn = session.prompts(batch.iter().map(|text| Content::text(*text))).await.unwrap();
-        while state.next(None) == law::Next::Idle {
-            if let Some(Event::Record(record)) = events.next().await {
-                sent += usize::from(matches!(&record.body, Body::PromptQueued(_)));
-                state.apply(&record).unwrap();
-            }
+        let Some(batch) = batch else { return true };
+        assert_eq!(sent - batch.len(), queued, "a batch is one append: sent whole or not at all");
+        if session.prompts(batch.iter().map(|text| Content::text(*text))).await.is_err() {
+            return false;
         }
     }
-    let left = runtime.shutdown(std::time::Duration::from_secs(30)).await;
-    assert_eq!(left.parked, []);
 }

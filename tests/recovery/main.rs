@@ -3,17 +3,21 @@
 //! The journal's order of appends over the whole tree of sessions is recorded once. Then, for each of its prefixes, another
 //! runtime finds exactly that prefix and plays the script to its end.
 
+mod faults;
 mod house;
+mod logs;
 mod once;
+mod park;
 mod story;
 mod tape;
 
 use house::{Mind, Ran, Staff, builder, finish, key_of};
+use logs::Logs;
 use once::{each, ran_nothing_twice};
-use portcullis::{Body, Decision, Ended, Gate, GuardVerdict, Record, SessionId};
-use std::{collections::BTreeSet, path::Path, sync::Arc};
+use portcullis::{Body, Decision, Ended, Gate, GuardVerdict};
+use std::{collections::BTreeSet, path::Path};
 use story::{Blurred, Story, lawful, same, unknown};
-use tape::{Append, Logs, Tape, logs};
+use tape::{Append, Tape, logs};
 
 /// A whole run from these appends on.
 async fn run(mind: Mind, staff: Staff, from: &[Append]) -> (Vec<Append>, Ran) {

@@ -2,7 +2,7 @@
 
 use crate::{
     house::{Ran, call_key, key_of},
-    tape::Logs,
+    logs::Logs,
 };
 use portcullis::{Body, Record, SessionId};
 use std::{collections::BTreeSet, sync::Arc};

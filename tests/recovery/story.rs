@@ -1,7 +1,7 @@
 //! What a history says, without what a kill may change: times, attempts, record numbers, resumptions, and the calls whose
 //! outcome is unknown.
 
-use crate::{house::call_key, tape::Logs};
+use crate::{house::call_key, logs::Logs};
 use portcullis::{At, Body, CallPath, Record, Seq, SessionId, Subject, law};
 use std::{
     collections::{BTreeMap, BTreeSet},

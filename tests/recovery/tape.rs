@@ -1,20 +1,15 @@
 //! A journal that remembers in which order its appends became durable, over all its sessions.
 
+use crate::logs::Logs;
 use futures::future::BoxFuture;
 use portcullis::{
     Batch, Claim, Journal, JournalError, MemoryJournal, Ownership, Record, Seq, SessionId, Ticket,
     journal::SessionHead,
 };
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex},
-};
+use std::sync::{Arc, Mutex};
 
 /// One append: what is durable whole or not at all.
 pub(crate) type Append = (SessionId, Vec<Arc<Record>>);
-
-/// The logs of a tree of sessions.
-pub(crate) type Logs = BTreeMap<SessionId, Vec<Arc<Record>>>;
 
 /// See the module.
 #[derive(Clone, Default)]
@@ -32,6 +27,11 @@ impl Tape {
         }
         tape.appends.lock().unwrap().extend_from_slice(appends);
         tape
+    }
+
+    /// What another process finds that opens a journal with these logs.
+    pub(crate) fn holding(logs: Logs) -> Tape {
+        Tape::after(&logs.into_iter().collect::<Vec<_>>())
     }
 
     /// Every append so far, also those of the processes before.

@@ -7,8 +7,8 @@ use super::{
 use crate::{contain::contain, judge::Stop};
 use futures::future::{Either, LocalBoxFuture, select};
 use portcullis_runtime::{
-    BoxError, Cancel, CauseName, Ended, Execution, Failure, HandlerId, Next, Outcome, Output, Point, Rest,
-    Tool, ToolCx, ToolDispatched, ToolError, ToolReturned, Wrapper,
+    BoxError, Cancel, Cause, CauseName, Ended, Execution, Failure, HandlerId, Next, Outcome, Output, Point,
+    Rest, Tool, ToolCx, ToolDispatched, ToolError, ToolReturned, Wrapper,
 };
 use std::{
     cell::{Cell, RefCell},
@@ -17,6 +17,7 @@ use std::{
     sync::Arc,
     time::{Duration, Instant},
 };
+use tokio::sync::Notify;
 
 /// How long a body may take to end by itself once its call is cancelled or out of time; then it is dropped.
 const BODY_GRACE: Duration = Duration::from_secs(5);
@@ -55,12 +56,14 @@ impl Trip {
             attempt: Cell::new(attempt),
             started: Cell::new(false),
             made: Rc::default(),
+            inside: Cell::new(false),
             stopped: RefCell::new(None),
+            given_up: Notify::new(),
         };
         // Pinned here, so that what it is handed to holds a pointer: this future is large, and each move of it is a copy.
         let run = pin!(chain.run());
         let outcome = self.cx.pass.away(run).await;
-        if let Some(stop) = chain.stopped.take() {
+        if let Some(stop @ (Stop::Journal(_) | Stop::Failed)) = chain.stopped.take() {
             return Err(stop);
         }
         let outcome = Arc::new(chain.checked(outcome));
@@ -80,8 +83,11 @@ struct Chain<'t> {
     started: Cell<bool>,
     /// What the bodies have made so far, over all attempts of this run.
     made: Rc<Count>,
-    /// Nothing can be committed any more: whatever a wrapper makes of it, the call stops.
+    /// A body is running.
+    inside: Cell<bool>,
+    /// No further attempt can be made: whatever a wrapper would make of it, the call stops.
     stopped: RefCell<Option<Stop>>,
+    given_up: Notify,
 }
 
 /// The chain from some wrapper on.
@@ -109,7 +115,27 @@ impl Chain<'_> {
         if self.wrappers.is_empty() {
             return self.attempt(None).await;
         }
-        Box::pin(self.from(0, None)).await
+        match select(Box::pin(self.from(0, None)), pin!(self.let_go())).await {
+            Either::Left((outcome, _)) => outcome,
+            Either::Right(_) => {
+                let cause = CauseName(self.trip.cancel.cause().unwrap_or(Cause::User));
+                Outcome::ended(Ended::Cancelled { cause })
+            }
+        }
+    }
+
+    /// Resolves when the wrappers are not waited for any longer: one asked for an attempt that cannot be made, or the
+    /// call is cancelled, and no body has run for as long as a body is given to end by itself.
+    async fn let_go(&self) {
+        let patience = async {
+            self.trip.cancel.cancelled().await;
+            let (step, mut left) = (BODY_GRACE / 5, 5);
+            while left > 0 {
+                tokio::time::sleep(step).await;
+                left = if self.inside.get() { 5 } else { left - 1 };
+            }
+        };
+        select(pin!(self.given_up.notified()), pin!(patience)).await;
     }
 
     async fn from(&self, depth: usize, until: Option<Instant>) -> Outcome {
@@ -130,10 +156,15 @@ impl Chain<'_> {
         if self.started.replace(true)
             && let Err(stop) = self.again().await
         {
+            // Never answered: a wrapper that tries until it succeeds would try for ever.
             *self.stopped.borrow_mut() = Some(stop);
-            return Outcome::ended(Ended::OutcomeUnknown);
+            self.given_up.notify_one();
+            return std::future::pending().await;
         }
-        self.body(until).await
+        self.inside.set(true);
+        let outcome = self.body(until).await;
+        self.inside.set(false);
+        outcome
     }
 
     async fn again(&self) -> Result<(), Stop> {
@@ -178,7 +209,7 @@ impl Chain<'_> {
         let (ended, ran) = match select(&mut work, stopped).await {
             // A body that gave up because it heard the cancel first was cancelled; one that finished has finished.
             Either::Left((Ok(Err(ToolError(said))), _)) if trip.cancel.is_cancelled() => {
-                let cause = trip.cancel.cause().unwrap_or(portcullis_runtime::Cause::User);
+                let cause = trip.cancel.cause().unwrap_or(Cause::User);
                 return Outcome { ended: Ended::Cancelled { cause: CauseName(cause) }, output: Some(said) };
             }
             Either::Left((Ok(result), _)) => return self.valid(result.into()),
@@ -194,7 +225,7 @@ impl Chain<'_> {
                         Ended::Timeout { limit_ms: millis(limit) }
                     }
                 };
-                stop.cancel(portcullis_runtime::Cause::Deadline);
+                stop.cancel(Cause::Deadline);
                 (ended, tokio::time::timeout(BODY_GRACE, &mut work).await)
             }
         };

@@ -78,5 +78,8 @@ mod records;
 mod report;
 mod run;
 
-pub use claude::{ClaudeHooks, Fidelity, Late, Layers, OnFailure, Only, Options, PluginLayer, TellLate};
+pub use claude::{
+    ClaudeHooks, Considered, Explanation, Fidelity, HookInfo, Late, Layers, Moment, OnFailure, Only, Options,
+    PluginLayer, TellLate,
+};
 pub use report::{Report, Severity};

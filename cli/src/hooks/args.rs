@@ -18,6 +18,87 @@ pub(crate) enum HooksMode {
     /// A case is a folder with a case.json and the scripts it uses; docs/hook-cases.md describes the format. Each runs on a
     /// copy in a temporary folder.
     Test(TestArgs),
+    /// Shows every hook of a project and what is wrong with them
+    ///
+    /// Reads the settings of the project, and of the layers that the options add; nothing is started.
+    Check(CheckArgs),
+    /// Says which hooks would run at a moment, why the others would not, and what those that run answer
+    ///
+    /// The hooks are really run, with exactly the bytes and the environment that are shown, unless --dry is given. The call
+    /// itself is not.
+    Explain(ExplainArgs),
+}
+
+/// Which files count.
+#[derive(Debug, Args)]
+pub(crate) struct LayerArgs {
+    /// The project
+    #[arg(default_value = ".")]
+    pub(crate) dir: PathBuf,
+    /// Also ~/.claude/settings.json
+    #[arg(long)]
+    pub(crate) user: bool,
+    /// Also this settings file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) settings: Option<PathBuf>,
+    /// Also this administrator's settings file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) managed: Option<PathBuf>,
+    /// Also the hooks of the plugin in this folder
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) plugin: Vec<PathBuf>,
+}
+
+/// The arguments of `hooks check`.
+#[derive(Debug, Args)]
+#[command(after_help = "Exit codes: 0 nothing that is an error, 1 errors were found, 2 it could not look.")]
+pub(crate) struct CheckArgs {
+    #[command(flatten)]
+    pub(crate) layers: LayerArgs,
+}
+
+/// The arguments of `hooks explain`.
+#[derive(Debug, Args)]
+#[command(after_help = "Exit codes: 0 it was explained, 2 it could not be.")]
+pub(crate) struct ExplainArgs {
+    #[command(flatten)]
+    pub(crate) layers: LayerArgs,
+    /// The client's name of the event
+    #[arg(long, value_name = "EVENT")]
+    pub(crate) event: String,
+    /// The tool that is called
+    #[arg(long, value_name = "NAME", default_value = "Bash")]
+    pub(crate) tool: String,
+    /// The arguments of the call, a JSON object
+    #[arg(long, value_name = "JSON", default_value = "{}")]
+    pub(crate) input: String,
+    /// What the tool answered, JSON or text
+    #[arg(long, value_name = "JSON", default_value = "ok")]
+    pub(crate) response: String,
+    /// What the user sent
+    #[arg(long, value_name = "TEXT", default_value = "hello")]
+    pub(crate) prompt: String,
+    /// How the session started: startup or resume
+    #[arg(long, value_name = "SOURCE", default_value = "startup")]
+    pub(crate) source: String,
+    /// What the model said last
+    #[arg(long, value_name = "TEXT", default_value = "done")]
+    pub(crate) last: String,
+    /// The turn was forced on before
+    #[arg(long)]
+    pub(crate) stop_hook_active: bool,
+    /// It happens in a subagent of this kind
+    #[arg(long, value_name = "KIND")]
+    pub(crate) agent_type: Option<String>,
+    /// How closely the client is followed
+    #[arg(long, value_enum, default_value_t = FidelityArg::Strict)]
+    pub(crate) fidelity: FidelityArg,
+    /// Starts nothing
+    #[arg(long)]
+    pub(crate) dry: bool,
+    /// Prints one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// How closely the client is followed.

@@ -1,6 +1,10 @@
 //! `portcullis hooks`: what a project's hooks are, what they would do, and whether they do what their cases say.
 
 pub(crate) mod args;
+mod check;
+mod explain;
+mod layers;
+mod moment;
 mod test;
 
 use crate::problem::Problem;
@@ -11,5 +15,7 @@ use std::process::ExitCode;
 pub(crate) async fn hooks(args: HooksArgs) -> Result<ExitCode, Problem> {
     match args.mode {
         HooksMode::Test(args) => test::test(args).await,
+        HooksMode::Check(args) => check::check(&args),
+        HooksMode::Explain(args) => explain::explain(args).await,
     }
 }

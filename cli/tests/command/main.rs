@@ -4,6 +4,7 @@ mod asks;
 mod ends;
 mod first_session;
 mod log;
+mod park;
 mod sessions;
 mod setup;
 mod signals;

@@ -8,7 +8,13 @@ const SLOW: &str = r#"{"turns": [{"prompt": "go", "steps": [{"text": "Done.", "d
 
 #[test]
 fn help_names_the_modes_and_the_exit_codes() {
-    for args in [&["--help"][..], &["run", "--help"], &["log", "--help"]] {
+    for args in [
+        &["--help"][..],
+        &["run", "--help"],
+        &["log", "--help"],
+        &["answer", "--help"],
+        &["resume", "--help"],
+    ] {
         let help = done(portcullis().args(args));
         assert_eq!((help.code, help.err.as_str()), (Some(0), ""));
         assert!(help.out.contains("Usage: portcullis"), "{}", help.out);

@@ -11,13 +11,16 @@ pub use registrar::Registrar;
 use crate::{
     HandlerId, Point, Scene, Tool, ToolSpec,
     seam::{
-        ChildObserver, Guard, HandlerSource, Planned, PostExecute, PreExecute, PromptSubmit, ResultObserver,
-        Rewrite, Seam, SessionStart, SubagentStart, TurnContinuation, TurnStop, Wrapper,
+        BoxError, ChildObserver, Guard, Handler, HandlerSource, Planned, PostExecute, PreExecute,
+        PromptSubmit, Reply, ResultObserver, Rewrite, Seam, SessionStart, SubagentStart, TurnContinuation,
+        TurnStop, Wrapper,
     },
 };
+use futures::future::LocalBoxFuture;
 use serde::Serialize;
 use std::{
     collections::{HashMap, HashSet},
+    panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
     time::Duration,
 };
@@ -288,8 +291,13 @@ impl Table {
                     run: planned.run.clone(),
                     native: planned.native,
                 }),
-                Entry::Many { source, matches, .. } if matches.fit(scene, tool) => {
-                    source.plan(input, &mut out)
+                Entry::Many { owner, source, matches, .. } if matches.fit(scene, tool) => {
+                    // A bridge that panics here has failed like any handler of its point, and is named.
+                    let planned = catch_unwind(AssertUnwindSafe(|| source.plan(input, &mut out)));
+                    if planned.is_err() {
+                        let (id, run) = (HandlerId::new(owner.clone(), "*"), Arc::new(Unplanned));
+                        out.push(Planned { id, deadline: DEFAULT_DEADLINE, run, native: true });
+                    }
                 }
                 _ => {}
             }
@@ -319,4 +327,13 @@ pub trait Extension: Send + Sync + 'static {
     fn owner(&self) -> &str;
     /// Registers everything.
     fn register(self: Arc<Self>, at: &mut Registrar<'_>);
+}
+
+/// Stands for what a bridge would have planned.
+struct Unplanned;
+
+impl<S: Seam> Handler<S> for Unplanned {
+    fn decide(&self, _: S::Input) -> LocalBoxFuture<'_, Result<Reply<S::Decision>, BoxError>> {
+        Box::pin(async { Err("the bridge panicked while it looked for what matches".into()) })
+    }
 }

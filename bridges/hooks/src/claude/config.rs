@@ -33,6 +33,8 @@ pub(crate) struct Written {
 #[derive(Debug, Clone)]
 pub(crate) struct Definition {
     pub(crate) event: Event,
+    /// Where it stands in its file, from 1.
+    pub(crate) line: usize,
     pub(crate) matcher_text: Option<Arc<str>>,
     pub(crate) matcher: Arc<Matcher>,
     pub(crate) written: Written,
@@ -282,6 +284,7 @@ impl Reader<'_> {
                         let limit = found.timeout.unwrap_or_else(|| event.timeout());
                         self.definitions.push(Definition {
                             event,
+                            line: json::line(self.text, handler.at),
                             matcher_text: matcher.map(|(_, text)| text.into()),
                             matcher: if found.never {
                                 Arc::new(Matcher::Never(String::new()))

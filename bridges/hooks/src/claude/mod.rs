@@ -4,9 +4,11 @@ mod background;
 mod config;
 mod environment;
 mod event;
+mod explain;
 mod handler;
 mod hook;
 mod layers;
+mod lint;
 mod mapping;
 mod matcher;
 mod options;
@@ -19,6 +21,7 @@ mod rule;
 mod said;
 
 pub use background::Late;
+pub use explain::{Considered, Explanation, HookInfo, Moment};
 pub use layers::{Layers, PluginLayer};
 pub use options::{Fidelity, OnFailure, Only, Options, TellLate};
 

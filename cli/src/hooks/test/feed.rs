@@ -89,7 +89,9 @@ pub(super) struct GuardRule {
     /// What the command begins with; any if absent.
     #[serde(default)]
     pub(super) prefix: String,
-    effect: Effect,
+    /// There is one effect, and a rule must name it.
+    #[serde(rename = "effect")]
+    _effect: Effect,
 }
 
 #[derive(Debug, Clone, Copy, Deserialize)]

@@ -1,0 +1,2 @@
+echo 'from the plugin' >&2
+exit 2

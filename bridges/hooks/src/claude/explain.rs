@@ -1,0 +1,208 @@
+//! What would run at a moment, and why the rest would not. Nothing is started.
+
+use super::{ClaudeHooks, OnFailure, canonical, environment, event::Event, hook::Hook, matcher::Matcher};
+use crate::run::Program;
+use portcullis_runtime::{
+    ChildStarting, Ended, Ending, Frozen, Proposed, Returned, Scene, Starting, Submitted,
+};
+use std::{ffi::OsString, path::PathBuf, sync::Arc, time::Duration};
+
+/// A hook as its file defines it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct HookInfo {
+    /// The handler's name, as the log spells it.
+    pub handler: Arc<str>,
+    /// The client's name of the event.
+    pub event: &'static str,
+    /// What it is for, as written; nothing for everything.
+    pub matcher: Option<Arc<str>>,
+    /// Its `if`, as written.
+    pub condition: Option<Arc<str>>,
+    /// Its command, as written.
+    pub command: Arc<str>,
+    /// Its arguments, as written, if it is started without a shell.
+    pub args: Option<Vec<Arc<str>>>,
+    /// Its time limit.
+    pub timeout: Duration,
+    /// Nobody waits for it.
+    pub background: bool,
+    /// Its failure blocks.
+    pub blocks_on_failure: bool,
+    /// The file it stands in.
+    pub file: PathBuf,
+    /// The line, from 1.
+    pub line: usize,
+}
+
+/// Something that hooks can be on, with what the runtime would know then.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum Moment {
+    /// A session starts.
+    SessionStart(Starting),
+    /// A user sends a prompt.
+    UserPromptSubmit(Submitted),
+    /// A call is about to be made.
+    PreToolUse(Proposed),
+    /// A call has ended: PostToolUse or PostToolUseFailure.
+    PostToolUse(Returned),
+    /// A turn is about to stop: Stop, or SubagentStop in a subagent.
+    Stop(Ending),
+    /// A subagent starts.
+    SubagentStart(ChildStarting),
+}
+
+/// What a moment comes to.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Explanation {
+    /// The client's name of the event.
+    pub event: &'static str,
+    /// What matchers are compared with; empty where they do not count.
+    pub subject: String,
+    /// Exactly what each hook that runs reads on stdin.
+    pub stdin: Vec<u8>,
+    /// Every hook of the project, in configuration order.
+    pub hooks: Vec<Considered>,
+}
+
+/// One hook, and whether it runs.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Considered {
+    /// Which.
+    pub hook: HookInfo,
+    /// Why it does not run; nothing if it does.
+    pub why_not: Option<String>,
+    /// What is started, program first, placeholders filled in.
+    pub argv: Vec<String>,
+    /// Where.
+    pub cwd: PathBuf,
+    /// Variables that are set, or with nothing removed, on top of this process's own. A later one of a name counts.
+    pub env: Vec<(OsString, Option<OsString>)>,
+}
+
+impl ClaudeHooks {
+    /// Every hook that was loaded, by event, in configuration order.
+    pub fn hooks(&self) -> Vec<HookInfo> {
+        Event::ALL.into_iter().flat_map(|event| self.of(event)).map(|hook| hook.info()).collect()
+    }
+
+    /// What would run at this moment. It agrees with what the dispatcher plans: both ask the same questions.
+    ///
+    /// `None` for a call that has ended without having run: the client has no event for it.
+    pub fn explain(&self, moment: &Moment) -> Option<Explanation> {
+        let style = self.house.style();
+        let mut input: Option<&Frozen> = None;
+        let kind = |scene: &Scene| scene.session.kind().map_or_else(String::new, |kind| kind.to_string());
+        let (event, subject, scene, stdin) = match moment {
+            Moment::SessionStart(at) => {
+                (Event::SessionStart, at.source.name().to_owned(), &at.scene, style.session_start(at))
+            }
+            Moment::UserPromptSubmit(at) => {
+                (Event::UserPromptSubmit, String::new(), &at.scene, style.prompt_submit(at))
+            }
+            Moment::PreToolUse(at) => {
+                input = Some(&at.so_far);
+                (Event::PreToolUse, canonical(&at.tool.name).to_owned(), &at.scene, style.pre_tool_use(at))
+            }
+            Moment::PostToolUse(at) => {
+                input = at.arguments.as_ref();
+                let subject = canonical(&at.name).to_owned();
+                match &at.outcome.ended {
+                    Ended::Completed => (Event::PostToolUse, subject, &at.scene, style.post_tool_use(at)),
+                    ended if ended.was_dispatched() => {
+                        (Event::PostToolUseFailure, subject, &at.scene, style.post_tool_use_failure(at))
+                    }
+                    _ => return None,
+                }
+            }
+            Moment::Stop(at) if at.scene.session.depth() > 0 => {
+                (Event::SubagentStop, kind(&at.scene), &at.scene, style.stop(Event::SubagentStop, at))
+            }
+            Moment::Stop(at) => (Event::Stop, String::new(), &at.scene, style.stop(Event::Stop, at)),
+            Moment::SubagentStart(at) => {
+                (Event::SubagentStart, kind(&at.scene), &at.scene, style.subagent_start(at))
+            }
+        };
+        let matching = self.matching(event, &subject);
+        let hooks = Event::ALL.into_iter().flat_map(|event| self.of(event)).map(|hook| {
+            let why_not = self.why_not(hook, event, &subject, scene, input, &matching);
+            let cwd = environment::directory(scene, &self.house.project);
+            let env = environment::of_run(&self.house.env, scene, &cwd, hook.origin.plugin.as_ref());
+            Considered { hook: hook.info(), why_not, argv: hook.argv(), cwd, env }
+        });
+        Some(Explanation { event: event.name(), hooks: hooks.collect(), subject, stdin })
+    }
+
+    fn why_not(
+        &self,
+        hook: &Arc<Hook>,
+        event: Event,
+        subject: &str,
+        scene: &Scene,
+        input: Option<&Frozen>,
+        matching: &[Arc<Hook>],
+    ) -> Option<String> {
+        let definition = &hook.definition;
+        if definition.event != event {
+            return Some(format!("it is on {}", definition.event.name()));
+        }
+        if self.house.only.as_ref().is_some_and(|only| !only(event.name(), scene)) {
+            return Some("the host runs no such hooks here".into());
+        }
+        if event == Event::UserPromptSubmit && scene.session.depth() > 0 {
+            return Some("what a subagent is asked is no user's prompt".into());
+        }
+        let written = definition.matcher_text.as_deref().unwrap_or_default();
+        match &*definition.matcher {
+            Matcher::Never(why) if why.is_empty() => {
+                return Some("its `if` can hold for nothing here".into());
+            }
+            Matcher::Never(why) => return Some(format!("its matcher `{written}` never matches: {why}")),
+            matcher if !matcher.matches(subject) => {
+                return Some(format!("its matcher `{written}` does not match `{subject}`"));
+            }
+            _ => {}
+        }
+        if let Some(last) = matching.iter().find(|other| other.key() == hook.key())
+            && !Arc::ptr_eq(last, hook)
+        {
+            let (file, line) = (last.origin.path.display(), last.definition.line);
+            return Some(format!("the same handler is defined again at {file}:{line}, and runs once"));
+        }
+        let rule = definition.rule_text.as_deref().unwrap_or_default();
+        let applies = hook.applies(subject, input, &scene.session.cwd);
+        (!applies).then(|| format!("its `if: {rule}` does not hold for this call"))
+    }
+}
+
+impl Hook {
+    fn info(&self) -> HookInfo {
+        let definition = &self.definition;
+        let blocks = definition.blocks_on_failure || self.house.on_failure == OnFailure::Block;
+        HookInfo {
+            handler: self.id.handler.clone(),
+            event: definition.event.name(),
+            matcher: definition.matcher_text.clone(),
+            condition: definition.rule_text.clone(),
+            command: definition.written.command.clone(),
+            args: definition.written.args.clone(),
+            timeout: definition.timeout,
+            background: definition.background,
+            blocks_on_failure: blocks && !definition.background && definition.event.blocks_on_failure(),
+            file: self.origin.path.clone(),
+            line: definition.line,
+        }
+    }
+
+    fn argv(&self) -> Vec<String> {
+        match &self.program {
+            Program::Shell(command) => vec!["/bin/sh".into(), "-c".into(), command.to_string()],
+            Program::Exec { command, args } => {
+                std::iter::once(command).chain(args).map(|word| word.to_string()).collect()
+            }
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! `portcullis answer`: settles a question from before and goes on with the call that waits for it (C-ASK-1, 2).
+
+use crate::{
+    args::{AnswerArgs, Verdict},
+    ask::Channel,
+    drive::Signals,
+    problem::Problem,
+    resume::name_of_root,
+    run::{Begun, Plan},
+    store::each_record,
+};
+use portcullis::{
+    Answer, Body, InputResolved, Journal, Reason, RequestId, Resolution, sqlite::SqliteJournal,
+};
+use std::process::ExitCode;
+
+/// Answers, and goes on.
+pub(crate) async fn answer(args: AnswerArgs) -> Result<ExitCode, Problem> {
+    let signals = Signals::listen()?;
+    let answer = match (args.answer, args.reason) {
+        (Verdict::Deny, reason) => Answer::Refuse(reason.map(Reason::from)),
+        (Verdict::Allow, None) => Answer::Allow,
+        (Verdict::Allow, Some(_)) => {
+            let what = "an approval has no conditions: --reason goes with deny only";
+            return Err(Problem::new(what).next("allow it as it is, or deny it and say what to do instead"));
+        }
+    };
+    let plan = Plan::read(&args.dir, args.model.as_deref())?;
+    // A project without sessions is told so, rather than given an empty journal.
+    drop(plan.project.read()?);
+    let journal = plan.project.open()?;
+    let request = RequestId::from_text(args.request);
+    let heads = journal.sessions().await?;
+    let Some(head) = heads.iter().find(|head| head.waits.contains(&request)) else {
+        return Err(not_waiting(&journal, &request).await?);
+    };
+    let name = name_of_root(&journal, &head.session).await?;
+    let begun = Begun::of(plan, journal, name).await?;
+    let channel = match Channel::find(false) {
+        Channel::None => Channel::Later,
+        other => other,
+    };
+    begun.go_on(channel, args.json, Some((request, answer)), signals).await
+}
+
+/// Why this question cannot be answered.
+async fn not_waiting(journal: &SqliteJournal, request: &RequestId) -> Result<Problem, Problem> {
+    let heads = journal.sessions().await?;
+    let mut settled: Option<InputResolved> = None;
+    let session = heads.iter().find(|head| request.as_str().starts_with(&format!("{}:", head.session)));
+    if let Some(head) = session {
+        each_record(journal, &head.session, |record| match &record.body {
+            Body::InputResolved(resolved) if resolved.request == *request => settled = Some(resolved.clone()),
+            _ => {}
+        })
+        .await?;
+    }
+    if let Some(resolved) = settled {
+        let how = match resolved.resolution {
+            Resolution::Allowed => "it was allowed",
+            Resolution::Refused => "it was denied",
+            Resolution::Cancelled => "it was withdrawn",
+            Resolution::Unavailable => "there was no one to ask",
+            Resolution::Expired => "nobody answered in time",
+        };
+        return Ok(Problem::new(format!("the question `{request}` is settled already: {how}")));
+    }
+    let waiting: Vec<&str> = heads.iter().flat_map(|head| &head.waits).map(RequestId::as_str).collect();
+    let next = match waiting.as_slice() {
+        [] => "no question waits in this project".to_owned(),
+        some => format!("these wait: {}", some.join(", ")),
+    };
+    Ok(Problem::new(format!("no question `{request}` waits here")).next(next))
+}

@@ -1,0 +1,200 @@
+//! A moment that hooks can be on, made of what the command line says, and what hooks answer at it.
+
+use super::args::ExplainArgs;
+use crate::problem::Problem;
+use portcullis::{
+    CallKey, CallPath, ChildStarting, Continue, Decided, Ending, Execution, Extension, Frozen, Gate, Guard,
+    Mint, Outcome, Output, OwnRecord, PostExecute, PreExecute, PromptSubmit, Proposal, Proposed, Returned,
+    Reviewed, Rewrite, Scene, Seam, Seq, SessionId, SessionInfo, SessionStart, Source, StartSource, Starting,
+    SubagentStart, Submitted, Table, ToolSpec, TurnContinuation, Verdict,
+    hooks::{ClaudeHooks, Moment},
+};
+use std::{path::Path, sync::Arc, time::Duration};
+
+/// The moment that the arguments describe.
+pub(super) fn moment(args: &ExplainArgs, cwd: &Path) -> Result<Moment, Problem> {
+    let mut info = SessionInfo::new(SessionId::new("explained")?, cwd.into(), "cli");
+    let inside = args.event.starts_with("Subagent").then(|| "general-purpose".to_owned());
+    if let Some(kind) = args.agent_type.clone().or(inside) {
+        info = info.child(SessionId::new("explained.1-1-0-0")?, cwd.into(), kind.into());
+    }
+    let scene = Scene::new(Arc::new(info), 1, 1, Some(Seq(1)));
+    let bad = |what: &str, refused: portcullis::Refused| Problem::new(format!("{what} is not usable: {refused}"));
+    let spec = || {
+        let any = Frozen::parse(r#"{"type":"object"}"#)?;
+        Ok::<_, Problem>(Arc::new(ToolSpec::new(&args.tool, "", any)?))
+    };
+    let input = || Frozen::arguments(&*args.input).map_err(|refused| bad("--input", refused));
+    let key = CallKey { turn: 1, step: 1, call: CallPath::top(0) };
+    Ok(match &*args.event {
+        "SessionStart" => {
+            let source = match &*args.source {
+                "startup" => StartSource::Startup,
+                "resume" => StartSource::Resume,
+                other => {
+                    let what = format!("no session starts as `{other}` here");
+                    return Err(Problem::new(what).next("give --source startup or --source resume"));
+                }
+            };
+            Moment::SessionStart(Starting::new(scene, source, None))
+        }
+        "UserPromptSubmit" => Moment::UserPromptSubmit(Submitted::new(scene, Seq(1), (&*args.prompt).into(), Source::User)),
+        "PreToolUse" => Moment::PreToolUse(Proposed::new(scene, key, "toolu_1".into(), spec()?, input()?)),
+        event @ ("PostToolUse" | "PostToolUseFailure") => {
+            let output = match Frozen::parse(&*args.response) {
+                Ok(value) if value.root().as_str().is_none() => Output::text(value.compact()).with_value(value),
+                _ => Output::text(&*args.response),
+            };
+            let outcome = if event == "PostToolUse" { Outcome::completed(output) } else { Outcome::tool_error(output) };
+            let (spec, input, took) = (spec()?, input()?, Duration::ZERO);
+            Moment::PostToolUse(Returned::new(
+                scene,
+                key,
+                "toolu_1".into(),
+                spec.name.clone(),
+                Some(spec),
+                Some(input),
+                Arc::new(outcome),
+                took,
+            ))
+        }
+        "Stop" | "SubagentStop" => {
+            if args.event == "Stop" && args.agent_type.is_some() {
+                return Err(Problem::new("in a subagent the event is SubagentStop"));
+            }
+            Moment::Stop(Ending::new(scene, u32::from(args.stop_hook_active), (&*args.last).into()))
+        }
+        "SubagentStart" => Moment::SubagentStart(ChildStarting::new(scene, None)),
+        other => {
+            let known = "SessionStart, UserPromptSubmit, PreToolUse, PostToolUse, PostToolUseFailure, Stop, SubagentStart, SubagentStop";
+            let what = format!("the event `{other}` does not happen here");
+            return Err(Problem::new(what).next(format!("those that do: {known}")));
+        }
+    })
+}
+
+/// What one hook answered.
+pub(super) struct Answered {
+    pub(super) handler: Arc<str>,
+    pub(super) context: Vec<Arc<str>>,
+    pub(super) halt: Option<String>,
+    pub(super) failure: Option<String>,
+    pub(super) records: Vec<OwnRecord>,
+}
+
+/// What all answers together come to, in the words of docs/hook-cases.md.
+#[derive(Default)]
+pub(super) struct Folded {
+    pub(super) decision: &'static str,
+    pub(super) reason: Option<String>,
+    /// The arguments that would run.
+    pub(super) input: Option<String>,
+}
+
+/// Runs the hooks that match, one after another as the runtime would, and folds what they say.
+pub(super) async fn run(hooks: &Arc<ClaudeHooks>, moment: &Moment) -> (Vec<Answered>, Folded) {
+    let mut table = Table::new();
+    table.register(hooks.owner(), |at| hooks.clone().register(at));
+    match moment {
+        Moment::SessionStart(input) => {
+            let (answered, _) = ask::<SessionStart>(&table, input).await;
+            (answered, Folded { decision: "none", ..Folded::default() })
+        }
+        Moment::SubagentStart(input) => {
+            let (answered, _) = ask::<SubagentStart>(&table, input).await;
+            (answered, Folded { decision: "none", ..Folded::default() })
+        }
+        Moment::UserPromptSubmit(input) => {
+            let (answered, decided) = ask::<PromptSubmit>(&table, input).await;
+            let folded = match PromptSubmit::fold(&decided) {
+                portcullis::Judged::Blocked(reason) => ("block", Some(reason.to_string())),
+                portcullis::Judged::Pass(_) => ("none", None),
+            };
+            (answered, Folded { decision: folded.0, reason: folded.1, input: None })
+        }
+        Moment::PreToolUse(input) => {
+            let (answered, decided) = ask::<Rewrite>(&table, input).await;
+            let folded = call(&table, input, &decided).await;
+            (answered, folded)
+        }
+        Moment::PostToolUse(input) => {
+            let (answered, decided) = ask::<PostExecute>(&table, input).await;
+            let fed_back = |text: &&Arc<str>| text.contains(" hook blocking error from command: \"");
+            let feedback = answered.iter().flat_map(|one| &one.context).rfind(fed_back);
+            let decision = match (PostExecute::fold(&decided), feedback) {
+                (Reviewed::Blocked(_), _) | (_, Some(_)) => "block",
+                _ => "none",
+            };
+            let reason = feedback.map(ToString::to_string);
+            (answered, Folded { decision, reason, input: None })
+        }
+        Moment::Stop(input) => {
+            let (answered, decided) = ask::<TurnContinuation>(&table, input).await;
+            let halted = answered.iter().any(|one| one.halt.is_some());
+            let reason = decided.iter().rev().find_map(|one| match &one.decision {
+                Continue::Again { reason } => reason.as_ref().map(ToString::to_string),
+                _ => None,
+            });
+            let again = !halted && decided.iter().any(|one| matches!(one.decision, Continue::Again { .. }));
+            let decision = if again { "continue" } else { "none" };
+            (answered, Folded { decision, reason: reason.filter(|_| again), input: None })
+        }
+        _ => (Vec::new(), Folded { decision: "none", ..Folded::default() }),
+    }
+}
+
+async fn ask<S: Seam>(table: &Table, input: &S::Input) -> (Vec<Answered>, Vec<Decided<S::Decision>>) {
+    let (mut answered, mut decided) = (Vec::new(), Vec::new());
+    let mut input = input.clone();
+    for planned in table.plan::<S>(&input) {
+        let reply = match planned.run.decide(input.clone()).await {
+            Ok(reply) => reply,
+            Err(error) => {
+                let failure = portcullis::Failure::Error { message: error.to_string().into() };
+                portcullis::Reply::new(S::failed(&failure)).failed(failure)
+            }
+        };
+        S::advance(&mut input, &planned.id, &reply.decision, planned.native);
+        answered.push(Answered {
+            handler: planned.id.handler.clone(),
+            context: reply.context,
+            halt: reply.halt.map(|reason| reason.to_string()),
+            failure: reply.failure.as_ref().map(ToString::to_string),
+            records: reply.records,
+        });
+        decided.push(Decided { by: planned.id, decision: reply.decision, failure: reply.failure });
+    }
+    (answered, decided)
+}
+
+/// What comes of a call: what hooks carried to the gate, the permission rules that ask, those that deny.
+async fn call(table: &Table, proposed: &Proposed, decided: &[Decided<Proposal>]) -> Folded {
+    let rewritten = Rewrite::fold(decided);
+    let arguments = rewritten.effective.map_or_else(|| proposed.so_far.clone(), |(_, arguments)| arguments);
+    let execution = Execution::new(
+        Mint::new(0).root().id(),
+        None,
+        proposed.scene.clone(),
+        proposed.key.clone(),
+        proposed.call_id.clone(),
+        proposed.tool.clone(),
+        proposed.requested.clone(),
+        arguments.clone(),
+    );
+    let (_, own) = ask::<PreExecute>(table, &execution).await;
+    let allowed = rewritten.carried.iter().any(|one| one.decision == Gate::Allow);
+    let all: Vec<Decided<Gate>> = rewritten.carried.into_iter().chain(own).collect();
+    let guard = || table.guards.iter().find_map(|guard| Guard::check(&*guard.run, &execution));
+    let input = Some(arguments.text().to_owned());
+    match PreExecute::fold(&all) {
+        Verdict::Closed { reason, .. } => Folded { decision: "deny", reason: Some(reason.to_string()), input: None },
+        verdict => match (guard(), verdict) {
+            (Some(reason), _) => Folded { decision: "deny", reason: Some(reason.to_string()), input: None },
+            (None, Verdict::Ask { reasons, .. }) => {
+                let reasons: Vec<String> = reasons.iter().map(ToString::to_string).collect();
+                Folded { decision: "ask", reason: Some(reasons.join("\n")).filter(|r| !r.is_empty()), input }
+            }
+            _ => Folded { decision: if allowed { "allow" } else { "none" }, reason: None, input },
+        },
+    }
+}

@@ -1,0 +1,257 @@
+//! Drives a case: real sessions of a real runtime, with a scripted model, over a log in memory.
+
+use super::feed::{Event, Feed};
+use super::seen::{Asked, Seen, Sources};
+use super::stage::Stage;
+use super::{script, tools};
+use futures::{
+    StreamExt,
+    stream::BoxStream,
+};
+use portcullis::{
+    Answer, Body, Content, Continue, Ending, Event as Happened, Execution, MemoryJournal, Model, ModelError,
+    ModelEvent, ModelRequest, Reason, Role, Runtime, ScriptedModel, Seq, Session, SessionOptions, hooks::Report,
+    journal::{Fault, JournalError},
+};
+use std::{
+    pin::pin,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+/// How long a case may take before it is given up; longer than the limit of any hook that a case should have.
+const PATIENCE: Duration = Duration::from_secs(180);
+/// How long a runtime may take to stop.
+const GRACE: Duration = Duration::from_secs(10);
+/// The session of a case.
+const NAME: &str = "case";
+
+/// Which side each request ended on.
+type Roles = Arc<Mutex<Vec<Role>>>;
+
+/// The scripted model, with a note of what each request ended on.
+struct Watched {
+    model: ScriptedModel,
+    roles: Roles,
+}
+
+impl Model for Watched {
+    fn name(&self) -> Arc<str> {
+        self.model.name()
+    }
+
+    fn respond(&self, request: ModelRequest) -> BoxStream<'static, Result<ModelEvent, ModelError>> {
+        let last = request.messages.last_role();
+        self.roles.lock().unwrap_or_else(PoisonError::into_inner).extend(last);
+        self.model.respond(request)
+    }
+}
+
+/// Runs the case and says what was seen.
+pub(super) async fn drive(stage: &Stage, feed: &Feed) -> Result<Seen, String> {
+    match tokio::time::timeout(PATIENCE, play(stage, feed)).await {
+        Ok(seen) => seen,
+        Err(_) => Err(format!("it did not come to its end within {} s", PATIENCE.as_secs())),
+    }
+}
+
+/// What one process of the case's life is made of.
+struct House<'c> {
+    stage: &'c Stage,
+    feed: &'c Feed,
+    journal: MemoryJournal,
+    roles: Roles,
+    reports: Vec<Report>,
+    asked: Asked,
+}
+
+async fn play(stage: &Stage, feed: &Feed) -> Result<Seen, String> {
+    let dying = Arc::new(AtomicBool::new(false));
+    let journal = journal(feed, dying.clone());
+    let roles = Roles::default();
+    let mut house =
+        House { stage, feed, journal, roles, reports: Vec::new(), asked: Asked::default() };
+    match feed.event {
+        Event::SessionStart => house.starts().await?,
+        _ if feed.scenario.crashes() => house.dies_and_recovers(&dying).await?,
+        Event::UserPromptSubmit => {
+            let prompts: Vec<&str> = feed.rounds.iter().map(|round| &*round.prompt).collect();
+            house.process(NAME, &prompts, true).await?;
+        }
+        Event::Stop => {
+            let prompts = vec![&*feed.rounds[0].prompt; feed.turns().len()];
+            house.process(NAME, &prompts, true).await?;
+        }
+        _ if feed.turns().len() > 1 && feed.event.is_stop() => {
+            return Err("a subagent has one turn, so its stop begins anew only once".into());
+        }
+        _ => house.process(NAME, &[&*feed.rounds[0].prompt], true).await?,
+    }
+    let House { journal, roles, reports, asked, .. } = house;
+    let roles = roles.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    Seen::of(feed, Sources { journal, roles, reports, asked }).await
+}
+
+/// Where the process may die just before a result is kept.
+fn journal(feed: &Feed, dying: Arc<AtomicBool>) -> MemoryJournal {
+    if !feed.scenario.crashes() {
+        return MemoryJournal::new();
+    }
+    MemoryJournal::with_faults(move |_, batch| {
+        let result = batch.records.iter().any(|record| matches!(record.body, Body::ToolResult(_)));
+        if result {
+            dying.store(true, Ordering::Release);
+        }
+        let dead = || Fault::Before(JournalError::Unavailable("the case has its process die here".into()));
+        dying.load(Ordering::Acquire).then(dead)
+    })
+}
+
+impl House<'_> {
+    /// One process with one session: opens it, sends these prompts one after another, and ends.
+    async fn process(&mut self, name: &str, prompts: &[&str], hooked: bool) -> Result<(), String> {
+        let (runtime, session) = self.open(name, hooked).await?;
+        let mut done = Ok(());
+        for prompt in prompts {
+            done = self.turn(&session, prompt).await;
+            if done.is_err() {
+                break;
+            }
+        }
+        runtime.shutdown(GRACE).await;
+        done
+    }
+
+    async fn open(&mut self, name: &str, hooked: bool) -> Result<(Runtime, Session), String> {
+        let model = ScriptedModel::from_json(&script::script(self.feed)).map_err(|e| e.to_string())?;
+        let guards = self.feed.guards.clone();
+        let forced_before = self.feed.event.is_stop() && self.feed.rounds.iter().any(|round| round.active);
+        let first: Vec<bool> = self.feed.turns().iter().map(|rounds| rounds[0].active).collect();
+        let inside = u32::from(self.feed.agent.is_some());
+        let mut builder = Runtime::builder(Watched { model, roles: self.roles.clone() })
+            .journal(self.journal.clone())
+            .arbiters(1)
+            .tools(tools::tools(self.feed)?)
+            .policy("case", move |at| {
+                for (number, rule) in guards.into_iter().enumerate() {
+                    at.guard(&format!("rule-{number}"), move |call: &Execution| denied(&rule, call));
+                }
+                if forced_before {
+                    // The step before those the case is about.
+                    at.depth(inside..=inside, |at| {
+                        at.turn_continuation("before", async move |ending: Ending| {
+                            let turn = usize::try_from(ending.scene.turn - 1).unwrap_or(usize::MAX);
+                            let due = first.get(turn) == Some(&true) && ending.forced_in_turn == 0;
+                            if due { Continue::again("Go on.") } else { Continue::Abstain }
+                        });
+                    });
+                }
+            });
+        if hooked {
+            let (hooks, reports) = self.stage.hooks();
+            self.reports = reports;
+            builder = builder.mount_deciding(hooks);
+        }
+        let runtime = builder.start().await.map_err(|error| error.to_string())?;
+        let options = SessionOptions::new(&self.stage.cwd).channel("cli").approvals();
+        match runtime.open(name, options).await {
+            Ok(session) => Ok((runtime, session)),
+            Err(error) => {
+                runtime.shutdown(GRACE).await;
+                Err(error.to_string())
+            }
+        }
+    }
+
+    /// One turn, with someone at hand who answers questions as the case says.
+    async fn turn(&mut self, session: &Session, prompt: &str) -> Result<(), String> {
+        let mut events = session.events(Seq(0));
+        let turn = session.prompt(Content::text(prompt)).await.map_err(|error| error.to_string())?;
+        let mut ended = pin!(turn.done());
+        loop {
+            tokio::select! {
+                _ = &mut ended => break,
+                event = events.next() => match event {
+                    Some(Happened::Ask(ask)) => self.asked.answer(session, ask, &self.feed.scenario.answers()).await,
+                    Some(_) => {}
+                    None => {
+                        ended.await;
+                        break;
+                    }
+                },
+            }
+        }
+        self.asked.answer_late(session, &self.feed.scenario.answers()).await;
+        Ok(())
+    }
+
+    /// Sessions that start in the ways the case names.
+    async fn starts(&mut self) -> Result<(), String> {
+        let mut open: Option<String> = None;
+        for (at, round) in self.feed.rounds.iter().enumerate() {
+            match &*round.source {
+                "startup" => {
+                    let name = format!("{NAME}-{at}");
+                    self.process(&name, &[&round.prompt], true).await?;
+                    open = Some(name);
+                }
+                "resume" => {
+                    let name = match open.take() {
+                        Some(name) => name,
+                        None => {
+                            // It has a past, of which this case's hooks were no part.
+                            self.process(NAME, &[&round.prompt], false).await?;
+                            NAME.into()
+                        }
+                    };
+                    self.process(&name, &[&round.prompt], true).await?;
+                    open = Some(name);
+                }
+                other => return Err(format!("no session starts as `{other}` here, so the event was not fed")),
+            }
+        }
+        Ok(())
+    }
+
+    /// A process that dies before the call has a result, and the one that comes after it.
+    async fn dies_and_recovers(&mut self, dying: &AtomicBool) -> Result<(), String> {
+        let prompt = &self.feed.rounds[0].prompt;
+        let (first, session) = self.open(NAME, true).await?;
+        // How the dying process saw its turn end is no one's business.
+        let _ = self.turn(&session, prompt).await;
+        first.shutdown(GRACE).await;
+        if !dying.load(Ordering::Acquire) {
+            return Err("no call came as far as a result, so the process did not die".into());
+        }
+        self.journal = self.journal.copy();
+        let (second, session) = self.open(NAME, true).await?;
+        let mut events = session.events(Seq(0));
+        while let Some(event) = events.next().await {
+            match event {
+                Happened::Ask(ask) => {
+                    self.asked.answer(&session, ask, &self.feed.scenario.answers()).await;
+                }
+                Happened::Record(record) if matches!(record.body, Body::TurnEnd(_)) => break,
+                Happened::Ended => break,
+                _ => {}
+            }
+        }
+        second.shutdown(GRACE).await;
+        Ok(())
+    }
+}
+
+fn denied(rule: &super::feed::GuardRule, call: &Execution) -> Option<Reason> {
+    let command = call.arguments.root().get("command").and_then(portcullis::View::as_str);
+    let hit = *call.tool.name == *rule.tool
+        && (rule.prefix.is_empty() || command.is_some_and(|command| command.starts_with(&rule.prefix)));
+    hit.then(|| format!("A rule of the case denies {} {}.", rule.tool, rule.prefix).into())
+}
+
+/// The answer that a case means.
+pub(super) fn answer(approve: bool) -> Answer {
+    if approve { Answer::Allow } else { Answer::Refuse(None) }
+}

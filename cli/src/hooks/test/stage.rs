@@ -1,0 +1,249 @@
+//! A copy of the case in a temporary folder, with its configuration where the client would look for it.
+
+use super::case::{Case, Fields, typed};
+use super::feed::Feed;
+use portcullis::{
+    Scene,
+    hooks::{ClaudeHooks, Fidelity, Layers, Options, PluginLayer, Report},
+};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use std::{
+    collections::BTreeMap,
+    fs, io,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+use tempfile::TempDir;
+
+/// What stands in a case for the folder it is run in.
+const CASE_DIR: &str = "${CASE_DIR}";
+
+/// A case, set up.
+pub(super) struct Stage {
+    /// The copy of the case's folder.
+    pub(super) folder: PathBuf,
+    pub(super) cwd: PathBuf,
+    project: PathBuf,
+    options: Options,
+    /// Removed with everything in it when the case is over.
+    _dir: TempDir,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Layer {
+    scope: String,
+    config: Box<RawValue>,
+    #[serde(default)]
+    plugin_root: Option<String>,
+}
+
+impl Stage {
+    pub(super) fn set(case: &Case, feed: &Feed, fidelity: Fidelity) -> Result<Stage, String> {
+        let failed = |error: io::Error| format!("the case could not be set up: {error}");
+        let dir = TempDir::with_prefix("hook-case-").map_err(failed)?;
+        // Links in the way to it would make its folder go by two names.
+        let root = fs::canonicalize(dir.path()).map_err(failed)?;
+        let folder = root.join("case");
+        copy(&case.folder, &folder).map_err(failed)?;
+        let place = folder.to_str().filter(|path| !path.contains([' ', '"', '\\', '\n'])).ok_or_else(|| {
+            format!("cases need a temporary folder with a plain name, not {}; set TMPDIR", folder.display())
+        })?;
+        let here = |text: &str| text.replace(CASE_DIR, place);
+        let mut env: BTreeMap<String, Option<String>> = case.get("env")?.unwrap_or_default();
+        let mut path = |key: &str| env.remove(key).flatten().map(|text| PathBuf::from(here(&text)));
+        let project = path("project_dir").unwrap_or_else(|| folder.clone());
+        let cwd = path("cwd").unwrap_or_else(|| folder.clone());
+        let (home, plugin_root) = (path("home"), path("plugin_root"));
+        if let Some(unknown) = env.keys().next() {
+            return Err(format!("`{unknown}` in `env` is not understood"));
+        }
+        let mut files = Files { state: root.join("state"), project: project.clone(), layers: Layers::none(), home };
+        fs::create_dir_all(&files.state).map_err(failed)?;
+        if let Some(home) = &files.home {
+            files.layers = files.layers.user_home(home);
+        }
+        let raw = |name: String| {
+            let bytes = fs::read(folder.join(&name)).map_err(|error| format!("{name}: {error}"))?;
+            Ok::<_, String>(replace(&bytes, CASE_DIR.as_bytes(), place.as_bytes()))
+        };
+        let whole = match (case.raw("hooks_config"), case.text("hooks_config_file")?) {
+            (Some(_), Some(_)) => return Err("a case has `hooks_config` or `hooks_config_file`, not both".into()),
+            (Some(config), None) => Some(here(config).into_bytes()),
+            (None, Some(file)) => Some(raw(file)?),
+            (None, None) => None,
+        };
+        match (whole, case.get::<Vec<Layer>>("layers")?) {
+            (Some(config), None) => match plugin_root {
+                Some(root) => files.plugin("case", root, &config),
+                None => files.settings("project", &config),
+            }
+            .map_err(failed)?,
+            (None, Some(layers)) => {
+                for layer in layers {
+                    let config = here(layer.config.get());
+                    let root = layer.plugin_root.map(|root| PathBuf::from(here(&root)));
+                    files.layer(&layer.scope, root, config.as_bytes())?;
+                }
+            }
+            _ => return Err("a case has `hooks_config`, `hooks_config_file` or `layers`, one of them".into()),
+        }
+        let mut options = Options::new().fidelity(fidelity).layers(files.layers);
+        options = options.transcripts(files.state.join("transcripts"));
+        if let Some(home) = files.home {
+            options = options.env("HOME", home);
+        }
+        let wanted = feed.event;
+        let depth = (!feed.batch).then_some(u32::from(feed.agent.is_some()));
+        let steps = steps(feed);
+        // The case is about one event in one place. Its other hooks are loaded, and named if something is wrong with them.
+        options = options.only(move |event, scene: &Scene| {
+            event == wanted.name()
+                && depth.is_none_or(|depth| scene.session.depth() == depth)
+                && (!wanted.is_stop() || within(&steps, scene))
+        });
+        Ok(Stage { folder, cwd, project, options, _dir: dir })
+    }
+
+    /// The case's hooks, loaded anew as another process would.
+    pub(super) fn hooks(&self) -> (Arc<ClaudeHooks>, Vec<Report>) {
+        ClaudeHooks::load_with(&self.project, self.options.clone())
+    }
+}
+
+/// For each turn, the first and the last step whose end the case is about.
+fn steps(feed: &Feed) -> Vec<(u32, u32)> {
+    if !feed.event.is_stop() {
+        return Vec::new();
+    }
+    let turns = feed.turns().into_iter().map(|rounds| {
+        // A turn that was forced on before has one more step, in front.
+        let first: u32 = if rounds[0].active { 2 } else { 1 };
+        let count = u32::try_from(rounds.len()).unwrap_or(u32::MAX);
+        (first, first.saturating_add(count - 1))
+    });
+    turns.collect()
+}
+
+fn within(steps: &[(u32, u32)], scene: &Scene) -> bool {
+    let turn = usize::try_from(scene.turn).unwrap_or(usize::MAX);
+    turn.checked_sub(1).and_then(|turn| steps.get(turn)).is_some_and(|(from, to)| (*from..=*to).contains(&scene.step))
+}
+
+/// Where configuration goes.
+struct Files {
+    state: PathBuf,
+    project: PathBuf,
+    layers: Layers,
+    home: Option<PathBuf>,
+}
+
+impl Files {
+    fn layer(&mut self, scope: &str, root: Option<PathBuf>, config: &[u8]) -> Result<(), String> {
+        let failed = |error: io::Error| format!("the layer `{scope}` could not be set up: {error}");
+        match (scope.strip_prefix("plugin:"), root) {
+            (Some(name), Some(root)) => self.plugin(name, root, config).map_err(failed),
+            (Some(_), None) => Err(format!("the layer `{scope}` needs a `plugin_root`")),
+            (None, _) if matches!(scope, "user" | "project" | "local" | "managed") => {
+                self.settings(scope, config).map_err(failed)
+            }
+            _ => Err(format!("there is no layer `{scope}`")),
+        }
+    }
+
+    fn settings(&mut self, scope: &str, config: &[u8]) -> io::Result<()> {
+        let file = match scope {
+            "user" => {
+                let home = self.home.clone().unwrap_or_else(|| self.state.join("home"));
+                let file = home.join(".claude/settings.json");
+                self.layers.user = Some(file.clone());
+                file
+            }
+            "managed" => {
+                let file = self.state.join("managed-settings.json");
+                self.layers.managed = Some(file.clone());
+                file
+            }
+            "local" => {
+                self.layers.local = true;
+                self.project.join(".claude/settings.local.json")
+            }
+            _ => {
+                self.layers.project = true;
+                self.project.join(".claude/settings.json")
+            }
+        };
+        write(&file, config)
+    }
+
+    fn plugin(&mut self, name: &str, root: PathBuf, config: &[u8]) -> io::Result<()> {
+        let number = self.layers.plugins.len();
+        let file = self.state.join(format!("plugin-{number}.json"));
+        self.layers.plugins.push(PluginLayer::new(name, root).file(&file));
+        write(&file, config)
+    }
+}
+
+fn write(file: &Path, bytes: &[u8]) -> io::Result<()> {
+    if let Some(folder) = file.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    fs::write(file, bytes)
+}
+
+fn replace(bytes: &[u8], what: &[u8], with: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(bytes.len());
+    let mut rest = bytes;
+    while let Some(at) = rest.windows(what.len()).position(|window| window == what) {
+        out.extend_from_slice(&rest[..at]);
+        out.extend_from_slice(with);
+        rest = &rest[at + what.len()..];
+    }
+    out.extend_from_slice(rest);
+    out
+}
+
+/// Copies a folder with the modes of its files. Anything but files, folders and links is no part of a case.
+fn copy(from: &Path, to: &Path) -> io::Result<()> {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let (from, to) = (entry.path(), to.join(entry.file_name()));
+        let kind = entry.file_type()?;
+        if kind.is_dir() {
+            copy(&from, &to)?;
+        } else if kind.is_symlink() {
+            std::os::unix::fs::symlink(fs::read_link(&from)?, &to)?;
+        } else if kind.is_file() {
+            fs::copy(&from, &to)?;
+            // A copy of a file that nobody may write must still be removable and replaceable.
+            let mut mode = fs::metadata(&to)?.permissions();
+            let writable = std::os::unix::fs::PermissionsExt::mode(&mode) | 0o200;
+            std::os::unix::fs::PermissionsExt::set_mode(&mut mode, writable);
+            fs::set_permissions(&to, mode)?;
+        } else {
+            return Err(io::Error::other(format!("{} is no plain file", from.display())));
+        }
+    }
+    Ok(())
+}
+
+/// A rule of `expected` for one fidelity: what `strict` says goes before the rest.
+pub(super) fn in_force(mut expected: Fields, strict: bool) -> Result<Fields, String> {
+    if let Some(over) = expected.remove("strict").filter(|_| strict) {
+        expected.extend(typed::<Fields>("expected.strict", over.get())?);
+    }
+    Ok(expected)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_folder_is_filled_in_everywhere() {
+        assert_eq!(replace(b"a${CASE_DIR}/b ${CASE_DIR}", CASE_DIR.as_bytes(), b"/x"), b"a/x/b /x");
+        assert_eq!(replace(b"\xff${CASE_DI", CASE_DIR.as_bytes(), b"/x"), b"\xff${CASE_DI");
+    }
+}

@@ -1,0 +1,121 @@
+//! A question that outlives the process: `run --detach-on-ask`, `answer`, `resume` (C-DUR-4, C-ASK-1, 2, 3).
+
+use crate::support::{Done, Project, done, kinds};
+
+const MODEL: &str = r#"{"turns": [
+    {"prompt": "go", "steps": [
+        {"calls": [{"name": "Bash", "input": {"command": "echo shipped >> out"}}]},
+        {"expect": {"last_role": "user"}, "text": "Done."}
+    ]},
+    {"prompt": "and again", "steps": [{"text": "Again."}]}
+]}"#;
+const ASK: &str = r#"echo x >> asked; echo '{"hookSpecificOutput": {"hookEventName": "PreToolUse",
+    "permissionDecision": "ask", "permissionDecisionReason": "shipping is final"}}'"#;
+const REQUEST: &str = "run-1:1/1/0";
+
+fn parked() -> Project {
+    let project = Project::new(MODEL).hook("PreToolUse", ASK);
+    let run = project.run(&["--detach-on-ask"]);
+    assert_eq!(run.code, Some(3), "{}{}", run.out, run.err);
+    for part in ["run-1 waits for an answer", REQUEST, "Bash: shipping is final", "answer", "allow"] {
+        assert!(run.last_line().contains(part), "there is no {part:?} in {}", run.out);
+    }
+    assert_eq!(lines(&project, "out"), 0);
+    project
+}
+
+fn lines(project: &Project, file: &str) -> usize {
+    std::fs::read_to_string(project.path().join(file)).map_or(0, |text| text.lines().count())
+}
+
+fn command(project: &Project, mode: &str, args: &[&str]) -> Done {
+    done(&mut project.command(mode, args))
+}
+
+// That very call goes on, once: the model does not repeat it, and no hook is run again.
+#[test]
+fn an_answer_from_another_process_lets_the_call_go_on() {
+    let project = parked();
+    let list = project.log(&["--json"]).out;
+    assert!(list.contains(r#""last_end":"open","open_questions":1"#), "{list}");
+
+    let answer = command(&project, "answer", &[REQUEST, "allow", "--json"]);
+    assert_eq!(answer.code, Some(0), "{}{}", answer.out, answer.err);
+    let records = answer.records();
+    assert_eq!(kinds(&records)[0], "session/resumed");
+    assert!(!kinds(&records).contains(&"input/requested"), "nothing is asked twice");
+    assert!(answer.only("input/resolved").contains(r#""resolution":"allowed""#));
+    assert_eq!((lines(&project, "out"), lines(&project, "asked")), (1, 1));
+    assert!(answer.out.contains("and again"), "what is left of the script is sent");
+
+    command(&project, "answer", &[REQUEST, "allow"]).refused(&[REQUEST, "settled already", "allowed"]);
+    assert_eq!(lines(&project, "out"), 1);
+    command(&project, "resume", &[]).refused(&["no session was left with its turn open"]);
+    command(&project, "resume", &["run-1"]).refused(&["run-1 has nothing left to do"]);
+}
+
+#[test]
+fn a_denial_says_why_and_nothing_runs() {
+    let project = parked();
+    let answer = command(&project, "answer", &[REQUEST, "deny", "--reason", "not on a Friday"]);
+    assert_eq!(answer.code, Some(0), "{}{}", answer.out, answer.err);
+    assert!(answer.last_line().contains("run-1 completed"), "{}", answer.out);
+    let log = project.log(&["run-1", "--json"]);
+    assert!(log.only("tool/result").contains("not on a Friday"));
+    assert_eq!(lines(&project, "out"), 0);
+}
+
+#[test]
+fn an_answer_to_nothing_is_refused() {
+    let project = parked();
+    command(&project, "answer", &["run-1:9/9/9", "allow"]).refused(&["run-1:9/9/9", "these wait", REQUEST]);
+    command(&project, "answer", &[REQUEST, "allow", "--reason", "but gently"]).refused(&["no conditions"]);
+    assert_eq!(command(&project, "answer", &[REQUEST, "perhaps"]).code, Some(2));
+    let log = project.log(&["run-1", "--json"]);
+    assert!(!kinds(&log.records()).contains(&"input/resolved"), "the question is still open");
+    let none = Project::new(MODEL);
+    command(&none, "answer", &[REQUEST, "allow"]).refused(&["has no sessions yet"]);
+    command(&none, "resume", &[]).refused(&["has no sessions yet"]);
+    assert!(!none.path().join(".portcullis").exists(), "nothing was begun");
+}
+
+#[test]
+fn a_session_is_resumed_with_its_question_open() {
+    let project = parked();
+    let resumed = command(&project, "resume", &[]);
+    assert_eq!(
+        resumed.code,
+        Some(3),
+        "without a terminal the question stays: {}{}",
+        resumed.out,
+        resumed.err
+    );
+    assert!(resumed.last_line().contains(REQUEST));
+    let resumed = command(&project, "resume", &["run-1", "--yes", "--json"]);
+    assert_eq!(resumed.code, Some(0), "{}{}", resumed.out, resumed.err);
+    assert!(!kinds(&resumed.records()).contains(&"input/requested"));
+    assert_eq!((lines(&project, "out"), lines(&project, "asked")), (1, 1));
+    command(&project, "resume", &["run-2"]).refused(&["no session `run-2`", "run-1"]);
+}
+
+// What runs beside the call that asks is waited for: leaving cuts nothing off.
+#[test]
+fn leaving_cuts_no_body_off() {
+    let model = r#"{"turns": [{"prompt": "go", "steps": [
+        {"calls": [
+            {"name": "Read", "input": {"file_path": "model.json"}},
+            {"name": "Read", "input": {"file_path": "model.json", "limit": 1}}
+        ]},
+        {"text": "Done."}
+    ]}]}"#;
+    let only = r#"case "$(cat)" in *limit*) echo '{"hookSpecificOutput": {"hookEventName": "PreToolUse",
+        "permissionDecision": "ask"}}';; esac"#;
+    let project = Project::new(model).hook("PreToolUse", only);
+    let run = project.run(&["--detach-on-ask", "--json"]);
+    assert_eq!(run.code, Some(3), "{}{}", run.out, run.err);
+    let answer = command(&project, "answer", &["run-1:1/1/1", "allow", "--json"]);
+    assert_eq!(answer.code, Some(0), "{}{}", answer.out, answer.err);
+    let log = project.log(&["run-1", "--json"]).out;
+    assert_eq!(log.matches(r#""type":"tool/dispatched""#).count(), 2, "each ran once: {log}");
+    assert_eq!(log.matches("outcome_unknown").count(), 0);
+}
