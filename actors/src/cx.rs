@@ -13,7 +13,9 @@ use crate::{
     watchdog::{Pulse, Who},
 };
 use actix::Addr;
-use portcullis_runtime::{Draft, EndReason, HandlerId, JournalError, Point, Scene, Seq, SessionInfo, Ticket};
+use portcullis_runtime::{
+    Draft, EndReason, HandlerId, JournalError, Point, Record, Scene, Seq, SessionInfo, Ticket, law::State,
+};
 use std::{
     cell::{Cell, RefCell},
     collections::HashMap,
@@ -89,11 +91,20 @@ impl SessionCx {
     /// Commits records of an open turn. Whatever is left over of a turn that is over (its loop died, its handler
     /// answered too late) has nothing more to say, and harms nobody.
     pub(crate) fn commit(&self, drafts: Vec<Draft>) -> Result<Ticket, Stop> {
+        self.commit_on(drafts, |_| Vec::new()).map(|(ticket, _)| ticket)
+    }
+
+    /// Like `commit`, with what follows in the same append.
+    pub(crate) fn commit_on(
+        &self,
+        drafts: Vec<Draft>,
+        follow: impl FnMut(&State) -> Vec<Draft>,
+    ) -> Result<(Ticket, Vec<Arc<Record>>), Stop> {
         let stale = self.ledger.read(|s| drafts.iter().any(|d| d.at.turn != s.open_turn()));
         if stale {
             return Err(Stop::Failed);
         }
-        Ok(self.ledger.commit(drafts)?)
+        Ok(self.ledger.commit_on(drafts, follow)?)
     }
 
     /// Waits until everything committed so far is durable, letting other turns go on meanwhile.

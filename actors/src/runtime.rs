@@ -10,8 +10,8 @@ use crate::{
 use actix::prelude::*;
 use dashmap::{DashMap, Entry};
 use portcullis_runtime::{
-    CallKey, Cancel, ConfigInForce, Frozen, HandlerRow, Journal, Limits, Mint, Model, Registered, Registrar,
-    RequestHeader, SessionId, Settle, Table, TokenId, ToolHeader, plan::TableError,
+    CallKey, Cancel, ConfigInForce, Ended, Frozen, HandlerId, HandlerRow, Journal, Limits, Mint, Model,
+    Registered, Registrar, RequestHeader, SessionId, Settle, Table, TokenId, ToolHeader, plan::TableError,
 };
 use std::{
     collections::hash_map::RandomState,
@@ -116,7 +116,25 @@ pub(crate) struct Shared {
     profile: Arc<Profile>,
     pub(crate) live: DashMap<TokenId, LiveCall>,
     watchdog: Watchdog,
+    pub(crate) names: Names,
     sessions: DashMap<SessionId, Settle<Result<Session, OpenError>>>,
+}
+
+/// Names that are needed all the time.
+pub(crate) struct Names {
+    tools: Arc<str>,
+    pub(crate) model: HandlerId,
+}
+
+impl Names {
+    fn new(model: Arc<str>) -> Names {
+        Names { tools: Ended::TOOLS.into(), model: HandlerId::new("model", model) }
+    }
+
+    /// A tool's body, as the watchdog and failures name it.
+    pub(crate) fn tool(&self, name: &Arc<str>) -> HandlerId {
+        HandlerId { owner: self.tools.clone(), handler: name.clone() }
+    }
 }
 
 /// What a session runs under: frozen when it is opened.
@@ -197,6 +215,7 @@ impl Runtime {
         let cores = || thread::available_parallelism().map_or(1, |n| n.get());
         let arbiters = config.arbiters.unwrap_or_else(cores).max(1);
         let model = config.model.name();
+        let names = Names::new(model.clone());
         let profile = Arc::new(Profile::new(config.table, model, config.system, config.limits));
         let shared = Arc::new(Shared {
             model: config.model,
@@ -206,6 +225,7 @@ impl Runtime {
             profile,
             live: DashMap::new(),
             watchdog: Watchdog::new(arbiters),
+            names,
             sessions: DashMap::new(),
         });
         let (ready, started) = oneshot::channel();

@@ -45,9 +45,12 @@ impl Drop for SessionActor {
             return;
         }
         leave(&self.room, &self.cx.shared, &self.handle);
-        give_up(&self.handle, "session_gone", "the session left memory");
+        give_up(&self.handle, GONE, "the session left memory");
     }
 }
+
+/// How those are told who wait for a turn of a session that leaves memory with the turn open: it is not over, it is parked.
+pub(crate) const GONE: &str = "session_gone";
 
 /// Tells everyone who waits for a turn that none will come.
 pub(crate) fn give_up(handle: &SessionInner, code: &str, message: &str) {
@@ -79,14 +82,28 @@ impl StreamHandler<Submit> for SessionActor {
             .collect::<Vec<_>>();
         let first = cx.ledger.read(|s| s.head());
         let count = drafts.len() as u64;
-        if let Err(error) = cx.ledger.commit(drafts) {
-            // Whoever sent it has gone if this cannot be delivered.
-            let _ = submit.reply.send(Err(error.clone()));
-            return self.poisoned(&error, ctx);
-        }
+        // With no turn open, the one that takes these prompts opens in the same append.
+        let idle = self.turn.is_none();
+        let opened = cx.ledger.commit_on(drafts, |s| match s.next(None) {
+            Next::Commit(drafts) if idle && s.open_turn().is_none() => drafts,
+            _ => Vec::new(),
+        });
+        let records = match opened {
+            Ok((_, records)) => records,
+            Err(error) => {
+                // Whoever sent it has gone if this cannot be delivered.
+                let _ = submit.reply.send(Err(error.clone()));
+                return self.poisoned(&error, ctx);
+            }
+        };
         for seq in first.0..first.0 + count {
             if let Some(cell) = &cell {
                 cx.control.expect_turn(portcullis_runtime::Seq(seq), cell.clone());
+            }
+        }
+        for record in &records {
+            if let Body::TurnStart(start) = &record.body {
+                cx.join_turn(start.takes.iter().copied());
             }
         }
         self.wake(ctx);

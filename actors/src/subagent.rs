@@ -7,6 +7,7 @@ use crate::{
     cx::Room,
     handles::Session,
     host::{Close, Host, Open, Opening},
+    session::GONE,
 };
 use actix::prelude::*;
 use futures::future::{Either, select};
@@ -94,6 +95,12 @@ impl Wire {
             }
         };
         self.ended = true;
+        if matches!(&end, EndReason::Error { code, .. } if **code == *GONE) {
+            // The runtime shuts down and has parked the child: it has not ended, so nothing of the kind may get into its
+            // parent's log. The parent is parked as well; taken up again, it finds the child where it is.
+            cancel.cancelled().await;
+            return Err(failed("its session left memory".into()));
+        }
         let report = self.report(room, &end);
         Ok(AgentDone::new(id, end, report))
     }

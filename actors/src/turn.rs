@@ -14,10 +14,10 @@ use futures::{
 };
 use portcullis_runtime::{
     AssistantBlock, AssistantMessage, At, Body, Boundary, CallKey, CallPath, Cancel, CauseName,
-    ChildStarting, Draft, EndReason, Ending, Finish, HandlerId, HeaderChanged, ModelError, ModelEvent,
-    ModelRequest, ModelRequested, Point, PromptSubmit, SessionStart, Source, Starting, StepStart,
-    SubagentStart, Subject, Submitted, TurnCancelled, TurnContinuation, TurnStop, Usage,
-    law::{Next, Passed},
+    ChildStarting, Draft, EndReason, Ending, Finish, HeaderChanged, ModelError, ModelEvent, ModelRequest,
+    ModelRequested, Point, PromptSubmit, SessionStart, Source, Starting, StepStart, SubagentStart, Subject,
+    Submitted, TurnCancelled, TurnContinuation, TurnStop, Usage,
+    law::{Next, Passed, State},
 };
 use std::{pin::pin, rc::Rc, sync::Arc};
 use tracing::Instrument;
@@ -140,11 +140,13 @@ impl Driver {
             }
             Next::OpenStep { step } => {
                 *passed = None;
-                self.open_step(step)
+                let drafts = self.ledger_read(|s| self.step(s, step));
+                self.commit(drafts).await
             }
             Next::Model { attempt } => {
                 *passed = None;
-                self.model(attempt).await
+                let at = self.ledger_read(|s| At::step(s.open_turn().unwrap_or_default(), s.step_number()));
+                self.commit(vec![Draft::new(at, ModelRequested { attempt })]).await
             }
             Next::Call { path, .. } => self.calls(path).await,
             Next::Idle | Next::Await => {
@@ -202,24 +204,80 @@ impl Driver {
             .collect()
     }
 
-    /// Commits; a turn's end is waited for.
-    async fn commit(&self, drafts: Vec<Draft>) -> Result<Option<EndReason>, Stop> {
-        let end = drafts.iter().find_map(|d| match &d.body {
-            Body::TurnEnd(end) => Some(end.clone()),
-            _ => None,
-        });
-        let taken = drafts.iter().find_map(|d| match &d.body {
-            Body::SteeringMessage(steering) => steering.from,
-            _ => None,
-        });
-        let turn = self.cx.ledger.read(|s| s.open_turn().unwrap_or_default());
-        let _enqueued = self.cx.ledger.commit(drafts)?;
-        self.cx.join_turn(taken.into_iter());
-        let Some(end) = end else { return Ok(None) };
-        self.cx.join_turn(end.dropped.iter().copied());
-        self.cx.barrier().await?;
-        self.cx.finish_turn(turn, &end.reason);
-        Ok(Some(end.reason))
+    /// Commits, with all that follows without anyone being asked; then does what the last record is there for: sends the
+    /// request and commits its answer, or waits for the turn's end to be durable.
+    async fn commit(&self, mut drafts: Vec<Draft>) -> Result<Option<EndReason>, Stop> {
+        loop {
+            let turn = self.ledger_read(|s| s.open_turn().unwrap_or_default());
+            let (_, records) = self.cx.ledger.commit_on(drafts, |s| self.follow(s))?;
+            for record in &records {
+                if let Body::SteeringMessage(steering) = &record.body {
+                    self.cx.join_turn(steering.from.into_iter());
+                }
+            }
+            match records.last().map(|record| (&record.at, &record.body)) {
+                Some((at, Body::ModelRequested(requested))) => {
+                    self.cx.barrier().await?;
+                    drafts = self.model(at.clone(), requested.attempt).await?;
+                }
+                Some((_, Body::TurnEnd(end))) => {
+                    self.cx.join_turn(end.dropped.iter().copied());
+                    self.cx.barrier().await?;
+                    self.cx.finish_turn(turn, &end.reason);
+                    return Ok(Some(end.reason.clone()));
+                }
+                _ => return Ok(None),
+            }
+        }
+    }
+
+    /// What is owed next without anyone being asked: records that the law states, points at which nobody is registered,
+    /// a step and its request.
+    fn follow(&self, s: &State) -> Vec<Draft> {
+        let mut passed: Option<Passed> = None;
+        loop {
+            // The next turn is the session's to open.
+            if self.cancel.is_cancelled() || s.open_turn().is_none() {
+                return Vec::new();
+            }
+            match s.next(passed.as_ref()) {
+                Next::Commit(drafts) => return drafts,
+                Next::OpenStep { step } => return self.step(s, step),
+                Next::Judge { point, subject } if self.nobody_at(point) => match s.close(point, &subject) {
+                    closing if closing.is_empty() && passed.is_none() => passed = Some((point, subject)),
+                    closing => return closing,
+                },
+                _ => return Vec::new(),
+            }
+        }
+    }
+
+    fn nobody_at(&self, point: Point) -> bool {
+        let table = &self.cx.profile.table;
+        match point {
+            Point::SessionStart => table.is_bare::<SessionStart>(),
+            Point::SubagentStart => table.is_bare::<SubagentStart>(),
+            Point::PromptSubmit => table.is_bare::<PromptSubmit>(),
+            Point::Continuation => table.is_bare::<TurnContinuation>(),
+            Point::Stop => table.is_bare::<TurnStop>(),
+            _ => false,
+        }
+    }
+
+    /// A step opens, and its request is out.
+    fn step(&self, s: &State, step: u32) -> Vec<Draft> {
+        let at = At::step(s.open_turn().unwrap_or_default(), step);
+        let mut drafts = vec![Draft::new(at.clone(), StepStart {})];
+        let header = &self.cx.profile.header;
+        if s.header() != Some(header) {
+            drafts.push(Draft::new(at.clone(), HeaderChanged(header.clone())));
+        }
+        drafts.push(Draft::new(at, ModelRequested { attempt: 1 }));
+        drafts
+    }
+
+    fn ledger_read<R>(&self, read: impl FnOnce(&State) -> R) -> R {
+        self.cx.ledger.read(read)
     }
 
     async fn fail(&self, code: &str, message: &str) -> Result<Option<EndReason>, Stop> {
@@ -264,35 +322,17 @@ impl Driver {
         }
     }
 
-    fn open_step(&self, step: u32) -> Result<Option<EndReason>, Stop> {
-        let turn = self.cx.ledger.read(|s| s.open_turn().unwrap_or_default());
-        let at = At::step(turn, step);
-        let mut drafts = vec![Draft::new(at.clone(), StepStart {})];
-        let header = self.cx.profile.header.clone();
-        if self.cx.ledger.read(|s| s.header() != Some(&header)) {
-            drafts.push(Draft::new(at, HeaderChanged(header)));
-        }
-        let _enqueued = self.cx.ledger.commit(drafts)?;
-        Ok(None)
-    }
-
-    async fn model(&self, attempt: u32) -> Result<Option<EndReason>, Stop> {
-        let (turn, step) = self.cx.ledger.read(|s| (s.open_turn().unwrap_or_default(), s.step_number()));
-        let at = At::step(turn, step);
-        let _enqueued = self.cx.ledger.commit(vec![Draft::new(at.clone(), ModelRequested { attempt })])?;
-        self.cx.barrier().await?;
+    /// Reads the answer to the request that is out: the records that it comes to.
+    async fn model(&self, at: At, attempt: u32) -> Result<Vec<Draft>, Stop> {
         let (header, messages) = self.cx.ledger.read(|s| {
             (s.header().cloned().unwrap_or_else(|| self.cx.profile.header.clone()), s.transcript())
         });
         let request = ModelRequest::new(header, messages, attempt, self.cancel.clone());
-        let span = tracing::info_span!("step", step, attempt);
+        let span = tracing::info_span!("step", step = at.step, attempt);
         match self.cx.pass.away(self.stream(request).instrument(span)).await {
-            Ok(Some(message)) => {
-                let _enqueued = self.cx.ledger.commit(vec![Draft::new(at, message)])?;
-                Ok(None)
-            }
+            Ok(Some(message)) => Ok(vec![Draft::new(at, message)]),
             Ok(None) => Err(Stop::Cancelled),
-            Err(error) => self.fail(error.code(), &error.to_string()).await,
+            Err(error) => Ok(self.ledger_read(|s| s.fail(error.code(), &error.to_string()))),
         }
     }
 
@@ -302,7 +342,7 @@ impl Driver {
         let panicked = |failure: portcullis_runtime::Failure| ModelError::Fatal {
             message: format!("the model {failure}"),
         };
-        let watched = self.cx.watched(HandlerId::new("model", model.name()), None);
+        let watched = self.cx.watched(self.cx.shared.names.model.clone(), None);
         let stream = watched.contain_sync(|| model.respond(request)).map_err(panicked)?;
         let mut stream = std::panic::AssertUnwindSafe(stream).catch_unwind();
         let mut message = Draftsman::default();

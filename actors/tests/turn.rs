@@ -532,7 +532,10 @@ impl Model for Cutting {
     fn name(&self) -> std::sync::Arc<str> {
         "cutting".into()
     }
-    fn respond(&self, request: ModelRequest) -> futures::stream::BoxStream<'static, Result<ModelEvent, ModelError>> {
+    fn respond(
+        &self,
+        request: ModelRequest,
+    ) -> futures::stream::BoxStream<'static, Result<ModelEvent, ModelError>> {
         let cut = async move {
             request.cancel.cancelled().await;
             Err(ModelError::Cut { events: 1 })
@@ -562,4 +565,30 @@ async fn a_cancel_beats_the_cut_that_it_causes() {
         assert!(matches!(turn.await, EndReason::Aborted { .. }));
     }
     assert_eq!(runtime.shutdown(Duration::from_secs(5)).await.parked, []);
+}
+
+// C-TURN-1: what is sent while a turn is open is the next turn's, in its own time.
+#[tokio::test]
+async fn a_prompt_sent_during_a_turn_is_the_next_turns() {
+    let (entered, mut inside) = tokio::sync::mpsc::unbounded_channel();
+    let gate = std::sync::Arc::new(tokio::sync::Semaphore::new(0));
+    let wait = gate.clone();
+    let house = house(vec![calls(&[("Echo", r#"{"text":"a"}"#)]), say("one"), say("two")], move |at| {
+        at.pre_execute("hold", move |_: Execution| {
+            let (entered, wait) = (entered.clone(), wait.clone());
+            async move {
+                let _ = entered.send(());
+                wait.acquire().await.unwrap().forget();
+                Gate::allow()
+            }
+        });
+    })
+    .await;
+    let first = house.session.prompt("go").await.unwrap();
+    inside.recv().await.unwrap();
+    let second = house.session.prompt("more").await.unwrap();
+    gate.add_permits(1);
+    assert_eq!(first.done().await.0, 1);
+    assert_eq!(second.done().await.0, 2);
+    house.sound();
 }

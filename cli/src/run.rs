@@ -4,6 +4,7 @@ use crate::{
     args::RunArgs,
     ask::Channel,
     drive::{Drive, Fate, Signals, Sink},
+    hooks::beside::{Beside, load},
     paint::clean,
     problem::Problem,
     script::Prompts,
@@ -58,6 +59,7 @@ pub(crate) struct Plan {
     prompts: Prompts,
     workspace: Workspace,
     hooks: Arc<ClaudeHooks>,
+    beside: Beside,
 }
 
 impl Plan {
@@ -69,11 +71,11 @@ impl Plan {
             .map_err(|error| Problem::new(error).next("docs/scripted-model.md describes the format"))?;
         let prompts = Prompts::read(&script)?;
         let workspace = Workspace::new(&project.dir)?;
-        let (hooks, reports) = ClaudeHooks::load(&project.dir);
+        let (hooks, reports, beside) = load(&project.dir);
         for report in reports {
             eprintln!("{report}");
         }
-        Ok(Plan { project, script, model, prompts, workspace, hooks })
+        Ok(Plan { project, script, model, prompts, workspace, hooks, beside })
     }
 }
 
@@ -125,6 +127,7 @@ impl Begun {
         signals: Signals,
     ) -> Result<ExitCode, Problem> {
         let Begun { plan, journal, name, law } = self;
+        let transcript = plan.hooks.transcript(&name);
         let runtime = Runtime::builder(plan.model)
             .journal(journal)
             .tools(plan.workspace.tools())
@@ -137,12 +140,14 @@ impl Begun {
             options = options.approvals();
         }
         let session = runtime.open(name.as_str(), options).await?;
+        let attending = plan.beside.attend(&session, transcript);
         let person = if channel == Channel::Yes { "you, in advance (--yes)" } else { "you" };
         let sink = Sink::new(json, name.as_str(), person);
         let drive = Drive { session, channel, prompts: plan.prompts, law, given, sink, signals };
         let fate = drive.run().await;
         let grace = if matches!(fate, Fate::Left(_) | Fate::Waits(_)) { Duration::ZERO } else { GRACE };
         runtime.shutdown(grace).await;
+        attending.finish().await;
         let (dir, name_word) = (plan.project.given.as_os_str(), OsStr::new(name.as_str()));
         let hint = match &fate {
             Fate::Left(_) => {

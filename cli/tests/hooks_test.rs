@@ -40,7 +40,9 @@ fn run(fields: &str, expected: &str) -> Done {
 
 fn hook(event: &str, command: &str) -> String {
     let command = serde_json::to_string(command).unwrap();
-    format!(r#""hooks_config":{{"hooks":{{"{event}":[{{"hooks":[{{"type":"command","command":{command}}}]}}]}}}}"#)
+    format!(
+        r#""hooks_config":{{"hooks":{{"{event}":[{{"hooks":[{{"type":"command","command":{command}}}]}}]}}}}"#
+    )
 }
 
 const BASH: &str = r#""event":"PreToolUse","tool_name":"Bash","tool_input":{"command":"ls"}"#;
@@ -52,7 +54,12 @@ fn our_own_cases_pass() {
     assert!(count >= 20);
     for fidelity in ["strict", "exact"] {
         let done = test(&[&own_cases()], &["--fidelity", fidelity]);
-        assert_eq!((done.code, done.out.lines().last()), (Some(0), Some(&*format!("{count} passed, 0 failed"))), "{}", done.out);
+        assert_eq!(
+            (done.code, done.out.lines().last()),
+            (Some(0), Some(&*format!("{count} passed, 0 failed"))),
+            "{}",
+            done.out
+        );
         assert_eq!(done.out.lines().filter(|line| line.starts_with("ok ")).count(), count);
     }
 }
@@ -63,9 +70,13 @@ fn each_expectation_can_fail() {
     let deny = format!("{BASH},{}", hook("PreToolUse", "cat > seen; echo no way >&2; exit 2"));
     let both = format!(
         "{BASH},{}",
-        hook("PreToolUse", r#"cat >/dev/null; echo '{"systemMessage":"note","hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"allow","updatedInput":{"command":"pwd"},"additionalContext":"ctx-a ctx-b"}}'"#)
+        hook(
+            "PreToolUse",
+            r#"cat >/dev/null; echo '{"systemMessage":"note","hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"allow","updatedInput":{"command":"pwd"},"additionalContext":"ctx-a ctx-b"}}'"#
+        )
     );
-    let halt = format!(r#""event":"Stop",{}"#, hook("Stop", r#"echo '{"continue":false,"stopReason":"enough"}'"#));
+    let halt =
+        format!(r#""event":"Stop",{}"#, hook("Stop", r#"echo '{"continue":false,"stopReason":"enough"}'"#));
     let stop = format!(
         r#""event":"Stop","sequence":[{{"stop_hook_active":false}},{{"stop_hook_active":true}}],{}"#,
         hook("Stop", r#"grep -q '"stop_hook_active":true' || { echo more >&2; exit 2; }"#)
@@ -74,7 +85,10 @@ fn each_expectation_can_fail() {
     let living = format!("{BASH},{}", hook("PreToolUse", "sleep 40 >/dev/null 2>&1 & echo $! > pid"));
     let ask = format!(
         "{BASH},{}",
-        hook("PreToolUse", r#"echo '{"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"ask","permissionDecisionReason":"sure?"}}'"#)
+        hook(
+            "PreToolUse",
+            r#"echo '{"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"ask","permissionDecisionReason":"sure?"}}'"#
+        )
     );
     let table = [
         (&deny, r#""decision":"deny""#, r#""decision":"none""#),
@@ -104,23 +118,49 @@ fn each_expectation_can_fail() {
         (&both, r#""effective_input_unchanged":false"#, r#""effective_input_unchanged":true"#),
         (&both, r#""tool_outcome":"ok""#, r#""tool_outcome":"hook_deny""#),
         (&ask, r#""decision":"ask","input_requests":1"#, r#""decision":"ask","input_requests":2"#),
-        (&halt, r#""halt":true,"stop_reason_contains":"enough""#, r#""halt":true,"stop_reason_contains":"more""#),
-        (&stop, r#""sequence_decisions":["continue","none"]"#, r#""sequence_decisions":["continue","continue"]"#),
+        (
+            &halt,
+            r#""halt":true,"stop_reason_contains":"enough""#,
+            r#""halt":true,"stop_reason_contains":"more""#,
+        ),
+        (
+            &stop,
+            r#""sequence_decisions":["continue","none"]"#,
+            r#""sequence_decisions":["continue","continue"]"#,
+        ),
         (&slow, r#""must_finish_within_s":30"#, r#""must_finish_within_s":0.2"#),
         (&slow, r#""no_survivors_pidfile":"pid""#, r#""no_survivors_pidfile":"nopid""#),
         (&living, r#""files_lines":{"pid":1}"#, r#""no_survivors_pidfile":"pid""#),
     ];
     for (fields, good, bad) in table {
         let decided = |expected: &str| {
-            let always = if fields == &deny { "deny" } else if fields == &both { "allow" } else if fields == &ask { "ask" } else if fields == &stop { "continue" } else { "none" };
-            let decision = if expected.contains("\"decision\":") && !expected.contains("strict") { String::new() } else { format!(r#""decision":"{always}","#) };
+            let always = if fields == &deny {
+                "deny"
+            } else if fields == &both {
+                "allow"
+            } else if fields == &ask {
+                "ask"
+            } else if fields == &stop {
+                "continue"
+            } else {
+                "none"
+            };
+            let decision = if expected.contains("\"decision\":") && !expected.contains("strict") {
+                String::new()
+            } else {
+                format!(r#""decision":"{always}","#)
+            };
             format!("{{{decision}{expected}}}")
         };
         let done = run(fields, &decided(good));
         assert_eq!((done.code, &*done.out), (Some(0), "ok c\n1 passed, 0 failed\n"), "{good}: {}", done.err);
         let done = run(fields, &decided(bad));
         assert_eq!(done.code, Some(1), "{bad} passed: {}", done.out);
-        assert!(done.out.starts_with("FAIL c ") && done.out.ends_with("\n0 passed, 1 failed\n"), "{}", done.out);
+        assert!(
+            done.out.starts_with("FAIL c ") && done.out.ends_with("\n0 passed, 1 failed\n"),
+            "{}",
+            done.out
+        );
     }
 }
 
@@ -134,11 +174,23 @@ fn what_is_not_understood_fails() {
         (sound.clone(), r#"{"handlers_run":1}"#, "names no `decision`"),
         (sound.clone(), r#"{"decision":1}"#, "`decision` could not be read"),
         (sound.clone(), r#"{"decision":"none","strict":{"wibble":1}}"#, "`wibble` cannot be judged"),
-        (format!("{BASH},\"layers\":[{{\"scope\":\"moon\",\"config\":{{}}}}]"), r#"{"decision":"none"}"#, "no layer `moon`"),
+        (
+            format!("{BASH},\"layers\":[{{\"scope\":\"moon\",\"config\":{{}}}}]"),
+            r#"{"decision":"none"}"#,
+            "no layer `moon`",
+        ),
         (format!("{sound},\"env\":{{\"moon\":\"x\"}}"), r#"{"decision":"none"}"#, "`moon` in `env`"),
-        (format!("{sound},\"scenario\":{{\"steps\":[\"wait for rain\"]}}"), r#"{"decision":"none"}"#, "step `wait for rain`"),
+        (
+            format!("{sound},\"scenario\":{{\"steps\":[\"wait for rain\"]}}"),
+            r#"{"decision":"none"}"#,
+            "step `wait for rain`",
+        ),
         (format!("{sound},\"needs\":\"luck\""), r#"{"decision":"none"}"#, "needs `luck`"),
-        (format!("\"event\":\"SessionStart\",\"source\":\"moon\",{config}"), r#"{"decision":"none"}"#, "starts as `moon`"),
+        (
+            format!("\"event\":\"SessionStart\",\"source\":\"moon\",{config}"),
+            r#"{"decision":"none"}"#,
+            "starts as `moon`",
+        ),
         (format!("\"event\":\"WorktreeCreate\",{config}"), r#"{"decision":"none"}"#, "nothing here makes"),
         (BASH.to_owned(), r#"{"decision":"none"}"#, "one of them"),
     ] {
@@ -147,7 +199,11 @@ fn what_is_not_understood_fails() {
         assert!(done.out.starts_with("FAIL c ") && done.out.contains(why), "{why}: {}", done.out);
     }
     let dir = TempDir::new().unwrap();
-    fs::write(dir.path().join("case.json"), r#"{"dialect":"other","event":"PreToolUse","expected":{"decision":"none"}}"#).unwrap();
+    fs::write(
+        dir.path().join("case.json"),
+        r#"{"dialect":"other","event":"PreToolUse","expected":{"decision":"none"}}"#,
+    )
+    .unwrap();
     assert!(test(&[dir.path()], &[]).out.contains("the dialect `other` cannot be run"));
 }
 
@@ -173,7 +229,9 @@ fn results_for_machines() {
     for (name, decision) in [("good", "deny"), ("bad <&>", "none")] {
         fs::create_dir(dir.path().join(name)).unwrap();
         let fields = format!("{BASH},{}", hook("PreToolUse", "echo \"<no>\" >&2; exit 2"));
-        let text = format!("{{\"dialect\":\"claude\",\n{fields},\"expected\":{{\"decision\":\n\"{decision}\",\"reason_contains\":\"<no>\"}}}}");
+        let text = format!(
+            "{{\"dialect\":\"claude\",\n{fields},\"expected\":{{\"decision\":\n\"{decision}\",\"reason_contains\":\"<no>\"}}}}"
+        );
         fs::write(dir.path().join(name).join("case.json"), text).unwrap();
     }
     let junit = dir.path().join("out.xml");
@@ -188,7 +246,10 @@ fn results_for_machines() {
     assert_eq!((total.passed.get(), total.failed), ("1", Some(1)));
     let xml = fs::read_to_string(junit).unwrap();
     assert!(xml.contains(r#"<testsuites tests="2" failures="1">"#));
-    assert!(xml.contains(r#"name="bad &lt;&amp;&gt;"><failure message="the decision is deny, expected none"/>"#), "{xml}");
+    assert!(
+        xml.contains(r#"name="bad &lt;&amp;&gt;"><failure message="the decision is deny, expected none"/>"#),
+        "{xml}"
+    );
     // A filter, by any field.
     let done = test(&[dir.path()], &["--filter", "dialect=claude", "--filter", "event=Stop"]);
     assert_eq!(done.code, Some(2));
@@ -206,7 +267,10 @@ fn nothing_to_run_is_an_error_and_the_case_is_left_alone() {
     fs::write(empty.path().join("case.json"), "{").unwrap();
     assert_eq!(test(&[empty.path()], &[]).code, Some(2));
     // What a hook does beside its scripts happens in a copy.
-    let dir = case(&format!("{BASH},{}", hook("PreToolUse", "touch \"${CASE_DIR}/made\"")), r#"{"decision":"none","files_lines":{"made":0}}"#);
+    let dir = case(
+        &format!("{BASH},{}", hook("PreToolUse", "touch \"${CASE_DIR}/made\"")),
+        r#"{"decision":"none","files_lines":{"made":0}}"#,
+    );
     assert_eq!(test(&[dir.path()], &[]).code, Some(0));
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
 }

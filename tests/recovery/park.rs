@@ -41,6 +41,7 @@ async fn left_at_any_question_the_next_process_answers_it() {
         let asked = asks(&unkilled[n..=n]);
         let [request] = asked.as_slice() else { continue };
         // Some process has come as far as the question before this one; here this one is reached, shown, and left.
+        eprintln!("{n} {request}");
         let (tape, ran) = (Tape::after(&unkilled[..n]), Ran::default());
         let builder_of = |ran: &Ran| builder(Mind::Fixed, Staff::Same, ran);
         let runtime = builder_of(&ran).journal(tape.clone()).start().await.unwrap();
@@ -48,7 +49,9 @@ async fn left_at_any_question_the_next_process_answers_it() {
         let session = runtime.open(root().as_str(), options.clone()).await.unwrap();
         let ask = question(&session).await;
         assert_eq!(ask.id.as_str(), request);
+        eprintln!("asked");
         let left = runtime.shutdown(Duration::ZERO).await;
+        eprintln!("{left:?}");
         assert!(left.parked.contains(&root()), "{request}: {left:?}");
 
         let before = stored(&tape).await;
@@ -58,7 +61,9 @@ async fn left_at_any_question_the_next_process_answers_it() {
         let again = question(&session).await;
         assert_eq!((&again.id, again.digest), (&ask.id, ask.digest));
         session.answer(&again, yes_or_no(&again)).await.unwrap();
+        eprintln!("answered");
         runtime.shutdown(Duration::ZERO).await;
+        eprintln!("down");
         finish(builder_of(&ran), tape.clone(), Path::new("/")).await;
         let after = stored(&tape).await;
         lawful(&after);

@@ -7,8 +7,8 @@ use super::{
 use crate::{contain::contain, judge::Stop};
 use futures::future::{Either, LocalBoxFuture, select};
 use portcullis_runtime::{
-    BoxError, Cancel, Cause, CauseName, Ended, Execution, Failure, HandlerId, Next, Outcome, Output, Point,
-    Rest, Tool, ToolCx, ToolDispatched, ToolError, ToolReturned, Wrapper,
+    BoxError, Cancel, Cause, CauseName, Draft, Ended, Execution, Failure, HandlerId, Next, Outcome, Output,
+    Point, Rest, Tool, ToolCx, ToolDispatched, ToolError, ToolReturned, Wrapper,
 };
 use std::{
     cell::{Cell, RefCell},
@@ -25,8 +25,8 @@ const BODY_GRACE: Duration = Duration::from_secs(5);
 type Wrappers = Vec<(HandlerId, Arc<dyn Wrapper>)>;
 
 impl Trip {
-    /// Intent before effect: the body starts only when `tool/dispatched` is durable.
-    pub(super) async fn dispatch(self: &Rc<Self>, attempt: u32) -> Result<(), Stop> {
+    /// Intent before effect: `tool/dispatched` is committed, and the body starts only when it is durable.
+    pub(super) async fn dispatched(self: &Rc<Self>, attempt: u32, passed: Option<Point>) -> Result<(), Stop> {
         let Some(execution) = self.execution() else { return Ok(()) };
         let table = &self.cx.profile.table;
         let tool = table.find(&execution.tool.name).map(|(_, tool)| tool.clone());
@@ -36,17 +36,13 @@ impl Trip {
             .filter(|w| w.matches.fit(&execution.scene, Some(&execution.tool.name)))
             .map(|w| (w.id.clone(), w.run.clone()))
             .collect();
-        // A handler that answered all the same while it was cancelled does not start a body.
-        if self.cancel.is_cancelled() {
-            return Err(Stop::Cancelled);
-        }
-        self.put(ToolDispatched { attempt })?;
         self.cx.barrier().await?;
         self.lanes.gate_passed();
         let started = Instant::now();
         let Some(tool) = tool else {
             let outcome = Arc::new(Outcome::ended(Ended::UnknownTool));
-            return self.put(ToolReturned { attempt, outcome, ms: 0 });
+            let returned = ToolReturned { attempt, outcome, ms: 0 };
+            return self.commit(vec![Draft::new(self.at.clone(), returned)], passed).await;
         };
         let chain = Chain {
             trip: self,
@@ -68,7 +64,8 @@ impl Trip {
         }
         let outcome = Arc::new(chain.checked(outcome));
         let attempt = chain.attempt.get();
-        self.put(ToolReturned { attempt, outcome, ms: millis(started.elapsed()) })
+        let returned = ToolReturned { attempt, outcome, ms: millis(started.elapsed()) };
+        self.commit(vec![Draft::new(self.at.clone(), returned)], passed).await
     }
 }
 
@@ -177,7 +174,9 @@ impl Chain<'_> {
     }
 
     async fn body(&self, until: Option<Instant>) -> Outcome {
-        let stop = self.trip.cancel.child();
+        // A cell of its own only where it may be stopped for a reason of its own.
+        let limited = until.is_some() || self.execution.tool.limit.is_some();
+        let stop = if limited { self.trip.cancel.child() } else { self.trip.cancel.clone() };
         let nested = Nested::of(self.trip, stop.clone(), self.made.clone());
         let outcome = self.bare_body(until, &stop, nested.clone()).await;
         nested.over(BODY_GRACE).await;
@@ -192,7 +191,7 @@ impl Chain<'_> {
         let tcx = ToolCx::new(stop.clone(), self.attempt.get()).calling(nested);
         let (tool, execution) = (self.tool.clone(), self.execution.clone());
         let work = contain::<Ran>(
-            trip.cx.watched(HandlerId::new(Ended::TOOLS, name.clone()), None),
+            trip.cx.watched(trip.cx.shared.names.tool(name), None),
             None,
             Box::pin(async move { Ok::<Ran, BoxError>(tool.call(execution, tcx).await) }),
         );
@@ -214,7 +213,7 @@ impl Chain<'_> {
             }
             Either::Left((Ok(result), _)) => return self.valid(result.into()),
             Either::Left((Err(failure), _)) => {
-                return self.failed(HandlerId::new(Ended::TOOLS, name.clone()), None, failure);
+                return self.failed(trip.cx.shared.names.tool(name), None, failure);
             }
             Either::Right((why, _)) => {
                 let ended = match why {

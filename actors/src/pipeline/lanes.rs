@@ -22,6 +22,11 @@ impl Lanes {
         Lanes { shared: None, place: 0 }
     }
 
+    /// True for a call that runs alone.
+    pub(crate) fn is_alone(&self) -> bool {
+        self.shared.is_none()
+    }
+
     /// So many calls that overlap, in order.
     pub(crate) fn group(calls: usize) -> Vec<Lanes> {
         let shared = Arc::new(Shared { gate: watch::Sender::new(0), results: watch::Sender::new(0) });

@@ -18,11 +18,11 @@ use crate::{
 };
 use futures::future::{Either, select};
 use portcullis_runtime::{
-    Arguments, At, CallKey, Cancel, Cause, CauseName, Committed, Decision, DecisionRecorded, Draft, Ended,
-    Execution, Frozen, GuardVerdict, HandlerId, InputRequested, InputResolved, Outcome, Output, Point,
+    Arguments, At, Body, CallKey, Cancel, Cause, CauseName, Committed, Decision, DecisionRecorded, Draft,
+    Ended, Execution, Frozen, GuardVerdict, HandlerId, InputRequested, InputResolved, Outcome, Output, Point,
     PostExecute, PreExecute, Proposed, Reason, RequestId, Resolution, Returned, Rewrite, Scene, Seam, Source,
-    Subject, Token, ToolCall, ToolResult, ToolReturned, ToolRewrite, ToolSpec,
-    law::{CallFacts, CallOwes},
+    Subject, Token, ToolCall, ToolDispatched, ToolReturned, ToolRewrite, ToolSpec,
+    law::{CallFacts, CallOwes, Next, State},
 };
 use std::{
     cell::Cell,
@@ -121,13 +121,17 @@ impl Trip {
 
     async fn play(self: &Rc<Self>) -> Result<(), Stop> {
         self.lanes.gate().await;
-        let mut passed = None;
+        let mut passed = self.nobody_asked();
         loop {
             let owes = self.cx.ledger.read(|s| s.call(&self.key.call, passed));
             match owes {
-                CallOwes::Done if self.made.is_some() && self.facts().is_none() => self.seal().await?,
-                CallOwes::Done | CallOwes::Await => return Ok(()),
-                CallOwes::Seal => self.seal().await?,
+                CallOwes::Done if self.made.is_none() || self.facts().is_some() => return Ok(()),
+                CallOwes::Await => return Ok(()),
+                CallOwes::Seal | CallOwes::Done => {
+                    if let Some(attempt) = self.seal(passed).await? {
+                        self.dispatched(attempt, passed).await?;
+                    }
+                }
                 CallOwes::Judge(point) => {
                     match point {
                         Point::PreExecute => self.gate().await?,
@@ -139,15 +143,36 @@ impl Trip {
                             self.review(passed).await?;
                         }
                     }
-                    passed = Some(point);
+                    passed = passed.max(Some(point));
                 }
                 CallOwes::Ask { by, reasons } => Box::pin(self.ask(by, reasons)).await?,
                 CallOwes::Answer(request) => Box::pin(self.answer(request)).await?,
-                CallOwes::Dispatch { attempt } => self.dispatch(attempt).await?,
-                CallOwes::Commit(drafts) => self.commit(drafts).await?,
+                CallOwes::Dispatch { attempt } => {
+                    // A handler that answered all the same while it was cancelled does not start a body.
+                    if self.cancel.is_cancelled() {
+                        return Err(Stop::Cancelled);
+                    }
+                    self.put(ToolDispatched { attempt })?;
+                    self.dispatched(attempt, passed).await?;
+                }
+                CallOwes::Commit(drafts) => self.commit(drafts, passed).await?,
                 _ => return Ok(()),
             }
         }
+    }
+
+    /// The furthest point that nobody stands at, nor at any before it: known without asking anyone.
+    fn nobody_asked(&self) -> Option<Point> {
+        let table = &self.cx.profile.table;
+        if !table.is_bare::<PreExecute>() {
+            return None;
+        }
+        if !table.guards.is_empty() {
+            return Some(Point::PreExecute);
+        }
+        // Overlapping calls wait for their places before their results.
+        let reviewed = !table.is_bare::<PostExecute>() || !self.lanes.is_alone();
+        Some(if reviewed { Point::Guard } else { Point::PostExecute })
     }
 
     /// What is known of the call: from the log, or from the body that makes it.
@@ -174,12 +199,14 @@ impl Trip {
     }
 
     /// Materialise, look up, check, rewrite, check again; then the call's identity is sealed (C-PIPE-1, 9).
-    async fn seal(&self) -> Result<(), Stop> {
+    ///
+    /// With nobody left to ask, `tool/dispatched` follows in the same append; its attempt is returned.
+    async fn seal(&self, passed: Option<Point>) -> Result<Option<u32>, Stop> {
         let (id, name, raw) = match (self.facts(), &self.made) {
             (Some(facts), _) => (facts.id, facts.name, facts.raw),
             // A nested call has no id of the model's: its key names it.
             (None, Some(made)) => (self.key.to_string().into(), made.name.clone(), made.raw.clone()),
-            (None, None) => return Ok(()),
+            (None, None) => return Ok(None),
         };
         let sealed = |arguments, spec: Option<&ToolSpec>| ToolCall {
             name: name.clone(),
@@ -190,11 +217,11 @@ impl Trip {
         };
         let refuse = |raw: Arc<str>, refused| sealed(Arguments::Refused { raw, refused }, None);
         let Some((spec, _)) = self.cx.profile.table.find(&name) else {
-            return self.put(refuse(raw.clone(), Ended::UnknownTool));
+            return self.sealed(vec![refuse(raw.clone(), Ended::UnknownTool).into()], passed);
         };
         let requested = match materialise(&raw, spec) {
             Ok(requested) => requested,
-            Err(refused) => return self.put(refuse(raw.clone(), refused)),
+            Err(refused) => return self.sealed(vec![refuse(raw.clone(), refused).into()], passed),
         };
         if !self.cx.profile.table.is_bare::<Rewrite>() {
             let input =
@@ -205,15 +232,28 @@ impl Trip {
         let rewritten = Rewrite::fold(&self.cx.ledger.read(|s| s.decided::<Rewrite>(&self.subject)));
         let Some((by, effective)) = rewritten.effective.filter(|(_, effective)| *effective != requested)
         else {
-            return self.put(sealed(Arguments::Sealed { text: requested }, Some(spec)));
+            return self
+                .sealed(vec![sealed(Arguments::Sealed { text: requested }, Some(spec)).into()], passed);
         };
         let call = match materialise(effective.text(), spec) {
             Ok(text) => sealed(Arguments::Sealed { text }, Some(spec)),
             Err(refused) => refuse(effective.text().into(), refused),
         };
-        let rewrite = Draft::new(self.at.clone(), ToolRewrite { requested, effective, by });
-        let _enqueued = self.cx.commit(vec![rewrite, Draft::new(self.at.clone(), call)])?;
-        Ok(())
+        self.sealed(vec![ToolRewrite { requested, effective, by }.into(), call.into()], passed)
+    }
+
+    fn sealed(&self, bodies: Vec<Body>, passed: Option<Point>) -> Result<Option<u32>, Stop> {
+        let drafts = bodies.into_iter().map(|body| Draft::new(self.at.clone(), body)).collect();
+        let (_, records) = self.cx.commit_on(drafts, |s| match s.call(&self.key.call, passed) {
+            CallOwes::Dispatch { attempt } if !self.cancel.is_cancelled() => {
+                vec![Draft::new(self.at.clone(), ToolDispatched { attempt })]
+            }
+            _ => Vec::new(),
+        })?;
+        Ok(records.last().and_then(|record| match &record.body {
+            Body::ToolDispatched(dispatched) => Some(dispatched.attempt),
+            _ => None,
+        }))
     }
 
     async fn gate(&self) -> Result<(), Stop> {
@@ -373,45 +413,63 @@ impl Trip {
         Box::pin(judge::<PostExecute>(&self.cx, at, subject, input, &self.cancel, ran)).await
     }
 
-    /// What the law owes without outside help; a result is shown to the observers once it is durable.
-    async fn commit(&self, drafts: Vec<Draft>) -> Result<(), Stop> {
+    /// What the law owes without outside help, with what follows it; a result is shown to the observers once it is
+    /// durable.
+    async fn commit(&self, drafts: Vec<Draft>, passed: Option<Point>) -> Result<(), Stop> {
         let observers = &self.cx.profile.table.observers;
+        // Asked before the step may be over.
+        let named =
+            if observers.is_empty() { None } else { self.cx.ledger.read(|s| s.call_name(&self.key.call)) };
+        let (ticket, records) = self.cx.commit_on(drafts, |s| match s.call(&self.key.call, passed) {
+            CallOwes::Commit(drafts) => drafts,
+            _ => self.step_over(s),
+        })?;
         if observers.is_empty() {
-            let _enqueued = self.cx.commit(drafts)?;
             return Ok(());
         }
-        let results: Vec<ToolResult> = drafts
-            .iter()
-            .filter_map(|d| match &d.body {
-                portcullis_runtime::Body::ToolResult(result) => Some(result.clone()),
-                _ => None,
-            })
-            .collect();
-        let scene = self.scene();
-        let name = self.cx.ledger.read(|s| s.call_facts(&self.key.call)).map(|f| f.name);
-        let ticket = self.cx.commit(drafts)?;
-        let Some(name) = name.filter(|_| !results.is_empty()) else { return Ok(()) };
-        ticket.wait().await?;
-        for result in results {
-            let seen = Committed::new(
-                scene.clone(),
-                self.key.clone(),
-                name.clone(),
-                result.outcome,
-                result.content,
-                result.error,
-            );
-            for observer in observers.iter().filter(|o| o.matches.fit(&seen.scene, Some(&name))) {
-                let watched = self.cx.watched(observer.id.clone(), Some(Point::Result));
-                if let Err(failure) = watched.contain_sync(|| observer.run.observe(&seen)) {
-                    tracing::error!(observer = %observer.id, %failure, "an observer failed");
-                }
+        let Some(result) = records.iter().find_map(|record| match &record.body {
+            Body::ToolResult(result) if record.at.call.as_ref() == Some(&self.key.call) => {
+                Some(result.clone())
+            }
+            _ => None,
+        }) else {
+            return Ok(());
+        };
+        self.cx.pass.away(ticket.wait()).await?;
+        let Some(name) = named.or_else(|| Some(self.made.as_ref()?.name.clone())) else { return Ok(()) };
+        let scene = Scene::new(
+            self.cx.info.clone(),
+            self.key.turn,
+            self.key.step,
+            self.cx.ledger.read(|s| s.current_prompt()),
+        );
+        let (ended, content) = (result.outcome, result.content);
+        let seen = Committed::new(scene, self.key.clone(), name.clone(), ended, content, result.error);
+        for observer in observers.iter().filter(|o| o.matches.fit(&seen.scene, Some(&name))) {
+            let watched = self.cx.watched(observer.id.clone(), Some(Point::Result));
+            if let Err(failure) = watched.contain_sync(|| observer.run.observe(&seen)) {
+                tracing::error!(observer = %observer.id, %failure, "an observer failed");
             }
         }
         Ok(())
     }
 
-    fn put(&self, body: impl Into<portcullis_runtime::Body>) -> Result<(), Stop> {
+    /// The end of the step, if this was the last result it waited for.
+    fn step_over(&self, s: &State) -> Vec<Draft> {
+        if self.made.is_some() || self.cancel.is_cancelled() {
+            return Vec::new();
+        }
+        match s.next(None) {
+            Next::Commit(drafts)
+                if drafts.iter().all(|d| matches!(d.body, Body::ContextMessage(_) | Body::StepEnd(_))) =>
+            {
+                drafts
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    fn put(&self, body: impl Into<Body>) -> Result<(), Stop> {
         let _enqueued = self.cx.commit(vec![Draft::new(self.at.clone(), body)])?;
         Ok(())
     }

@@ -8,7 +8,7 @@ use portcullis_runtime::{
     Output, SpawnError,
 };
 use std::{
-    cell::Cell,
+    cell::{Cell, OnceCell},
     rc::{Rc, Weak},
     sync::Arc,
     time::Duration,
@@ -18,8 +18,10 @@ use tokio::sync::Notify;
 /// What a body is handed to call with. It holds its call weakly: kept past the call's end, it is refused.
 pub(super) struct Nested {
     parent: Weak<Trip>,
-    /// Settles when the body is over: its nested calls end with it.
-    cancel: Cancel,
+    /// What stops the body stops what it makes.
+    body: Cancel,
+    /// Settles when the body is over: its nested calls end with it. Made with the first of them.
+    cancel: OnceCell<Cancel>,
     made: Rc<Count>,
     open: Rc<Open>,
 }
@@ -52,7 +54,8 @@ struct Open {
 
 impl Nested {
     pub(super) fn of(parent: &Rc<Trip>, cancel: Cancel, made: Rc<Count>) -> Rc<Nested> {
-        Rc::new(Nested { parent: Rc::downgrade(parent), cancel, made, open: Rc::default() })
+        let parent = Rc::downgrade(parent);
+        Rc::new(Nested { parent, body: cancel, cancel: OnceCell::new(), made, open: Rc::default() })
     }
 
     /// The place of the next call: the next one that is free, or holds this very call from before a crash.
@@ -72,7 +75,8 @@ impl Nested {
 
     /// The body is over. Calls it started and left running are cancelled and waited for, so that none outlives it.
     pub(super) async fn over(&self, grace: Duration) {
-        self.cancel.cancel(Cause::Parent);
+        let Some(cancel) = self.cancel.get() else { return };
+        cancel.cancel(Cause::Parent);
         if self.open.calls.get() == 0 {
             return;
         }
@@ -90,7 +94,7 @@ impl Nested {
 impl Invoke for Nested {
     fn invoke(&self, tool: Arc<str>, arguments: Arc<str>) -> LocalBoxFuture<'static, Outcome> {
         let position = self.place(&tool, &arguments);
-        let (parent, cancel) = (self.parent.clone(), self.cancel.child());
+        let (parent, cancel) = (self.parent.clone(), self.cancel.get_or_init(|| self.body.child()).child());
         let under_way = UnderWay::begin(self.open.clone());
         Box::pin(async move {
             let _under_way = under_way;
@@ -119,7 +123,7 @@ impl Invoke for Nested {
 
     fn spawn(&self, spec: AgentSpec) -> LocalBoxFuture<'static, Result<AgentDone, SpawnError>> {
         let (number, made) = (self.made.next_agent(), self.made.clone());
-        let (parent, cancel) = (self.parent.clone(), self.cancel.child());
+        let (parent, cancel) = (self.parent.clone(), self.cancel.get_or_init(|| self.body.child()).child());
         let under_way = UnderWay::begin(self.open.clone());
         Box::pin(async move {
             let _under_way = under_way;

@@ -65,6 +65,11 @@
 //!   has ended. With `asyncRewake` beside it the feedback waits for the next turn, where the client would wake the model.
 //! - An expression as matcher whose matching could take exponentially long is refused, and reported.
 //!
+//! # The transcript
+//!
+//! `transcript_path` names a file that a host keeps with [`Transcript`], from the session's records. Its shape is described
+//! there; it is ours where the client documents none.
+//!
 //! # What it refuses to do
 //!
 //! - It never fails a start over a file, and never drops anything in one without a report: other events, other handler types,
@@ -80,6 +85,6 @@ mod run;
 
 pub use claude::{
     ClaudeHooks, Considered, Explanation, Fidelity, HookInfo, Late, Layers, Moment, OnFailure, Only, Options,
-    PluginLayer, TellLate,
+    PluginLayer, TellLate, Transcript,
 };
 pub use report::{Report, Severity};

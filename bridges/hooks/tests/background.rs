@@ -13,7 +13,11 @@ use support::{Project, key, spec};
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Starts the hooks of one call and hands out what they say, as long as their thread lives.
-fn start<S: Seam>(project: &Project, input: S::Input, meanwhile: impl FnOnce(&Receiver<Late>, Vec<Reply<S::Decision>>)) {
+fn start<S: Seam>(
+    project: &Project,
+    input: S::Input,
+    meanwhile: impl FnOnce(&Receiver<Late>, Vec<Reply<S::Decision>>),
+) {
     let (tell, told) = channel();
     let tell = std::sync::Mutex::new(tell);
     let options = project.options.clone().late(move |late| tell.lock().unwrap().send(late).unwrap());
@@ -34,7 +38,16 @@ fn start<S: Seam>(project: &Project, input: S::Input, meanwhile: impl FnOnce(&Re
 fn returned(project: &Project) -> Returned {
     let arguments = Frozen::arguments(r#"{"command":"ls"}"#).unwrap();
     let outcome = std::sync::Arc::new(Outcome::completed("x"));
-    Returned::new(project.scene(), key(), "call-1".into(), "Bash".into(), Some(spec("Bash")), Some(arguments), outcome, PATIENCE)
+    Returned::new(
+        project.scene(),
+        key(),
+        "call-1".into(),
+        "Bash".into(),
+        Some(spec("Bash")),
+        Some(arguments),
+        outcome,
+        PATIENCE,
+    )
 }
 
 // C-SEAM-2, C-LOG-9
@@ -65,7 +78,10 @@ fn it_is_started_with_the_same_bytes_and_heard_when_it_ends() {
 fn exit_code_2_is_told_later_or_not_at_all() {
     for (fields, expected) in [
         (r#","async":true"#, &[][..]),
-        (r#","async":true,"asyncRewake":true"#, &["Stop hook blocking error from command \"PostToolUse:Bash\": RW\n"]),
+        (
+            r#","async":true,"asyncRewake":true"#,
+            &["Stop hook blocking error from command \"PostToolUse:Bash\": RW\n"],
+        ),
     ] {
         let project = Project::with("PostToolUse", "cat >/dev/null; echo RW >&2; exit 2", fields);
         start::<PostExecute>(&project, returned(&project), |told, replies| {

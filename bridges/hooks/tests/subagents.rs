@@ -50,7 +50,8 @@ fn a_subagents_stop_is_an_event_of_its_own() {
     };
     let command = format!("{KEEP}; echo more >&2; exit 2");
     let project = Project::new(&settings("Explore|Plan", &command));
-    let ending = |project: &Project, kind| Ending::new(project.inside(kind), 0, "found it".into()).forced_in_turn(2);
+    let ending =
+        |project: &Project, kind| Ending::new(project.inside(kind), 0, "found it".into()).forced_in_turn(2);
     let seen = project.dispatch::<TurnContinuation>(ending(&project, "Explore"));
     let feedback = format!("Stop hook feedback:\n[{command}]: more\n");
     assert_eq!(seen.decisions, [Continue::again(feedback)]);
@@ -71,13 +72,17 @@ fn a_subagents_stop_is_an_event_of_its_own() {
     assert_eq!(project.stop(0, "x").decisions, [Continue::Abstain]);
     assert!(project.path().join("main").exists() && !project.path().join("seen").exists());
     // Context keeps it going under its own name; a halt ends it.
-    let context = r#"echo '{"hookSpecificOutput":{"hookEventName":"SubagentStop","additionalContext":"lint"}}'"#;
+    let context =
+        r#"echo '{"hookSpecificOutput":{"hookEventName":"SubagentStop","additionalContext":"lint"}}'"#;
     let project = Project::new(&settings("", context));
     let seen = project.dispatch::<TurnContinuation>(ending(&project, "Explore"));
     assert_eq!(seen.decisions, [Continue::again("SubagentStop hook additional context: lint")]);
     let project = Project::new(&settings("", r#"echo '{"continue":false,"decision":"block","reason":"x"}'"#));
     let seen = project.dispatch::<TurnContinuation>(ending(&project, "Explore"));
-    assert_eq!((&seen.decisions[..], seen.halt.as_deref()), (&[Continue::Abstain][..], Some("Stopped by a SubagentStop hook.")));
+    assert_eq!(
+        (&seen.decisions[..], seen.halt.as_deref()),
+        (&[Continue::Abstain][..], Some("Stopped by a SubagentStop hook."))
+    );
 }
 
 // C-BRIDGE-1

@@ -53,22 +53,32 @@ fn result(answered: &Answered) -> Option<&str> {
 fn text(explanation: &Explanation, ran: &Ran) -> String {
     let mut out = String::new();
     // Writing to a String cannot fail.
-    let subject = if explanation.subject.is_empty() { String::new() } else { format!(" of {}", explanation.subject) };
+    let subject =
+        if explanation.subject.is_empty() { String::new() } else { format!(" of {}", explanation.subject) };
     let _ = writeln!(out, "{}{subject}", explanation.event);
     let _ = writeln!(out, "stdin: {}", clean(&String::from_utf8_lossy(&explanation.stdin)).trim_end());
     for hook in explanation.hooks.iter().filter(|hook| hook.why_not.is_none()) {
         let _ = writeln!(out, "\nruns  {}", check::line(&hook.hook));
-        let _ = writeln!(out, "      in {}: {}", clean(&hook.cwd.to_string_lossy()), clean(&hook.argv.join(" ")));
+        let _ =
+            writeln!(out, "      in {}: {}", clean(&hook.cwd.to_string_lossy()), clean(&hook.argv.join(" ")));
         for (name, value) in variables(hook) {
             match value {
-                Some(value) => { let _ = writeln!(out, "      {}={}", clean(&name), clean(&value)); }
-                None => { let _ = writeln!(out, "      {} is removed", clean(&name)); }
+                Some(value) => {
+                    let _ = writeln!(out, "      {}={}", clean(&name), clean(&value));
+                }
+                None => {
+                    let _ = writeln!(out, "      {} is removed", clean(&name));
+                }
             }
         }
         let Some(answered) = answer_of(ran, hook) else { continue };
         match result(answered) {
-            Some(result) => { let _ = writeln!(out, "      answered {}", clean(result)); }
-            None => { let _ = writeln!(out, "      is in the background: nobody waits for its answer"); }
+            Some(result) => {
+                let _ = writeln!(out, "      answered {}", clean(result));
+            }
+            None => {
+                let _ = writeln!(out, "      is in the background: nobody waits for its answer");
+            }
         }
         for context in &answered.context {
             let _ = writeln!(out, "      tells the model: {}", clean(context));

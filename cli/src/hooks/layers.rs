@@ -18,7 +18,8 @@ pub(super) fn find(args: &LayerArgs) -> Result<(Project, Layers, Vec<Layer>), Pr
     let mut layers = Layers::default();
     let mut named: Vec<(String, PathBuf)> = Vec::new();
     if args.user {
-        let home = std::env::home_dir().ok_or_else(|| Problem::new("there is no home directory to look in"))?;
+        let home =
+            std::env::home_dir().ok_or_else(|| Problem::new("there is no home directory to look in"))?;
         layers = layers.user_home(&home);
         named.push(("user".into(), home.join(".claude/settings.json")));
     }
@@ -34,7 +35,8 @@ pub(super) fn find(args: &LayerArgs) -> Result<(Project, Layers, Vec<Layer>), Pr
     }
     for root in &args.plugin {
         let root = std::path::absolute(root)?;
-        let name = root.file_name().map_or_else(|| "plugin".into(), |name| name.to_string_lossy().into_owned());
+        let name =
+            root.file_name().map_or_else(|| "plugin".into(), |name| name.to_string_lossy().into_owned());
         let plugin = PluginLayer::new(name.clone(), &root);
         named.push((format!("plugin {name}"), plugin.file.clone()));
         layers = layers.plugin(plugin);

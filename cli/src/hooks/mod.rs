@@ -1,6 +1,7 @@
 //! `portcullis hooks`: what a project's hooks are, what they would do, and whether they do what their cases say.
 
 pub(crate) mod args;
+pub(crate) mod beside;
 mod check;
 mod explain;
 mod layers;

@@ -19,7 +19,8 @@ pub(super) fn moment(args: &ExplainArgs, cwd: &Path) -> Result<Moment, Problem> 
         info = info.child(SessionId::new("explained.1-1-0-0")?, cwd.into(), kind.into());
     }
     let scene = Scene::new(Arc::new(info), 1, 1, Some(Seq(1)));
-    let bad = |what: &str, refused: portcullis::Refused| Problem::new(format!("{what} is not usable: {refused}"));
+    let bad =
+        |what: &str, refused: portcullis::Refused| Problem::new(format!("{what} is not usable: {refused}"));
     let spec = || {
         let any = Frozen::parse(r#"{"type":"object"}"#)?;
         Ok::<_, Problem>(Arc::new(ToolSpec::new(&args.tool, "", any)?))
@@ -38,14 +39,19 @@ pub(super) fn moment(args: &ExplainArgs, cwd: &Path) -> Result<Moment, Problem> 
             };
             Moment::SessionStart(Starting::new(scene, source, None))
         }
-        "UserPromptSubmit" => Moment::UserPromptSubmit(Submitted::new(scene, Seq(1), (&*args.prompt).into(), Source::User)),
+        "UserPromptSubmit" => {
+            Moment::UserPromptSubmit(Submitted::new(scene, Seq(1), (&*args.prompt).into(), Source::User))
+        }
         "PreToolUse" => Moment::PreToolUse(Proposed::new(scene, key, "toolu_1".into(), spec()?, input()?)),
         event @ ("PostToolUse" | "PostToolUseFailure") => {
             let output = match Frozen::parse(&*args.response) {
-                Ok(value) if value.root().as_str().is_none() => Output::text(value.compact()).with_value(value),
+                Ok(value) if value.root().as_str().is_none() => {
+                    Output::text(value.compact()).with_value(value)
+                }
                 _ => Output::text(&*args.response),
             };
-            let outcome = if event == "PostToolUse" { Outcome::completed(output) } else { Outcome::tool_error(output) };
+            let outcome =
+                if event == "PostToolUse" { Outcome::completed(output) } else { Outcome::tool_error(output) };
             let (spec, input, took) = (spec()?, input()?, Duration::ZERO);
             Moment::PostToolUse(Returned::new(
                 scene,
@@ -187,7 +193,9 @@ async fn call(table: &Table, proposed: &Proposed, decided: &[Decided<Proposal>])
     let guard = || table.guards.iter().find_map(|guard| Guard::check(&*guard.run, &execution));
     let input = Some(arguments.text().to_owned());
     match PreExecute::fold(&all) {
-        Verdict::Closed { reason, .. } => Folded { decision: "deny", reason: Some(reason.to_string()), input: None },
+        Verdict::Closed { reason, .. } => {
+            Folded { decision: "deny", reason: Some(reason.to_string()), input: None }
+        }
         verdict => match (guard(), verdict) {
             (Some(reason), _) => Folded { decision: "deny", reason: Some(reason.to_string()), input: None },
             (None, Verdict::Ask { reasons, .. }) => {

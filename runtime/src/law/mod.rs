@@ -17,9 +17,10 @@ pub use next::{Next, Passed};
 pub use transcript::Transcript;
 
 use crate::{
-    AssistantMessage, CallPath, Content, Decided, DecisionRecorded, Draft, EndReason, Finish, Frozen, HandlerId,
-    InputRequested, InputResolved, Limits, Message, Outcome, Point, QueueKind, Reason, RequestHeader, Seam,
-    Seq, SessionCreated, SessionId, Source, StartSource, Subject, ToolCall, ToolResult, ToolRewrite, TurnCancelled,
+    AssistantMessage, CallPath, Content, Decided, DecisionRecorded, Draft, EndReason, Finish, Frozen,
+    HandlerId, InputRequested, InputResolved, Limits, Message, Outcome, Point, QueueKind, Reason,
+    RequestHeader, Seam, Seq, SessionCreated, SessionId, Source, StartSource, Subject, ToolCall, ToolResult,
+    ToolRewrite, TurnCancelled,
 };
 use std::{
     collections::{BTreeMap, HashMap},

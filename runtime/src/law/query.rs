@@ -24,6 +24,11 @@ impl State {
         }
     }
 
+    /// The name that the model, or a body, called.
+    pub fn call_name(&self, path: &CallPath) -> Option<Arc<str>> {
+        Some(self.find_call(path)?.name.clone())
+    }
+
     /// The result of a nested call, for the body that made it.
     pub fn call_result(&self, path: &CallPath) -> Option<Arc<ToolResult>> {
         self.find_call(path)?.given.clone()

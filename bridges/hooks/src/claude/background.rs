@@ -48,6 +48,8 @@ async fn finish(hook: Hook, scene: Scene, name: &str, stdin: Vec<u8>) {
     match &hook.house.late {
         Some(tell) => tell(late),
         None if late.context.is_empty() => {}
-        None => tracing::warn!(handler = %hook.id, "a background hook's context is dropped: the host takes none"),
+        None => {
+            tracing::warn!(handler = %hook.id, "a background hook's context is dropped: the host takes none")
+        }
     }
 }

@@ -16,9 +16,9 @@ use crate::{
 use futures::future::LocalBoxFuture;
 use portcullis_process::{Ending, Permits, Status};
 use portcullis_runtime::{
-    BoxError, ChildStarting, Continue, Ending as TurnEnding, Frozen, Handler, HandlerId, OwnRecord, PostExecute,
-    PromptSubmit, Proposal, Proposed, Reply, Returned, Review, Rewrite, Scene, SessionStart, Started,
-    Starting, SubagentStart, Submit, Submitted, TurnContinuation,
+    BoxError, ChildStarting, Continue, Ending as TurnEnding, Frozen, Handler, HandlerId, OwnRecord,
+    PostExecute, PromptSubmit, Proposal, Proposed, Reply, Returned, Review, Rewrite, Scene, SessionStart,
+    Started, Starting, SubagentStart, Submit, Submitted, TurnContinuation,
 };
 use std::{path::Path, sync::Arc};
 use tracing::Instrument;

@@ -14,9 +14,9 @@ const INTERPRETERS: [&str; 11] =
 
 /// Words that a shell itself understands.
 const BUILT_IN: [&str; 36] = [
-    ".", ":", "[", "alias", "case", "cd", "command", "echo", "eval", "exec", "exit", "export", "false", "for", "if",
-    "kill", "local", "printf", "pwd", "read", "return", "set", "shift", "source", "test", "time", "trap", "true", "type",
-    "ulimit", "umask", "unset", "until", "wait", "while", "{",
+    ".", ":", "[", "alias", "case", "cd", "command", "echo", "eval", "exec", "exit", "export", "false",
+    "for", "if", "kill", "local", "printf", "pwd", "read", "return", "set", "shift", "source", "test",
+    "time", "trap", "true", "type", "ulimit", "umask", "unset", "until", "wait", "while", "{",
 ];
 
 impl ClaudeHooks {
@@ -26,7 +26,8 @@ impl ClaudeHooks {
         let mut reports = Vec::new();
         for hook in Event::ALL.into_iter().flat_map(|event| self.of(event)) {
             let mut say = |severity, code, message: String, hint: &str| {
-                let mut report = Report::new(severity, code, message).at(&hook.origin.path, Some(hook.definition.line));
+                let mut report =
+                    Report::new(severity, code, message).at(&hook.origin.path, Some(hook.definition.line));
                 report.hint = (!hint.is_empty()).then(|| hint.into());
                 reports.push(report);
             };
@@ -41,7 +42,9 @@ type Say<'s> = dyn FnMut(Severity, &'static str, String, &str) + 's;
 
 fn matcher(hook: &Hook, tools: &[&str], say: &mut Say<'_>) {
     let definition = &hook.definition;
-    let Some(text) = definition.matcher_text.as_deref().filter(|_| definition.event.is_of_tool()) else { return };
+    let Some(text) = definition.matcher_text.as_deref().filter(|_| definition.event.is_of_tool()) else {
+        return;
+    };
     // Which servers there will be, nobody knows yet; a matcher that never matches was reported when it was read.
     if text.contains("mcp__") || matches!(*definition.matcher, super::matcher::Matcher::Never(_)) {
         return;
@@ -52,20 +55,50 @@ fn matcher(hook: &Hook, tools: &[&str], say: &mut Say<'_>) {
     let event = definition.event.name();
     let elsewhere = CLIENT_TOOLS.iter().find(|tool| definition.matcher.matches(tool));
     if let Some(tool) = elsewhere {
-        let message = format!("the matcher `{text}` under {event} matches {tool}, which this runtime does not have");
+        let message =
+            format!("the matcher `{text}` under {event} matches {tool}, which this runtime does not have");
         return say(Severity::Note, "hooks/absent-tool", message, "");
     }
     let known = tools.iter().chain(CLIENT_TOOLS);
     let near = known.copied().find(|tool| tool.eq_ignore_ascii_case(text.trim()));
-    let hint = near.map_or_else(|| format!("tools here: {}", tools.join(", ")), |near| format!("did you mean {near}?"));
-    say(Severity::Warning, "hooks/no-such-tool", format!("the matcher `{text}` under {event} matches no known tool"), &hint);
+    let hint = near
+        .map_or_else(|| format!("tools here: {}", tools.join(", ")), |near| format!("did you mean {near}?"));
+    say(
+        Severity::Warning,
+        "hooks/no-such-tool",
+        format!("the matcher `{text}` under {event} matches no known tool"),
+        &hint,
+    );
 }
 
 /// Tools of the client.
 const CLIENT_TOOLS: &[&str] = &[
-    "Agent", "AskUserQuestion", "Bash", "BashOutput", "Edit", "EnterPlanMode", "ExitPlanMode", "Glob", "Grep", "KillShell",
-    "LSP", "MultiEdit", "NotebookEdit", "Read", "Skill", "SlashCommand", "Task", "TaskCreate", "TaskGet", "TaskList",
-    "TaskUpdate", "TodoWrite", "ToolSearch", "WebFetch", "WebSearch", "Write",
+    "Agent",
+    "AskUserQuestion",
+    "Bash",
+    "BashOutput",
+    "Edit",
+    "EnterPlanMode",
+    "ExitPlanMode",
+    "Glob",
+    "Grep",
+    "KillShell",
+    "LSP",
+    "MultiEdit",
+    "NotebookEdit",
+    "Read",
+    "Skill",
+    "SlashCommand",
+    "Task",
+    "TaskCreate",
+    "TaskGet",
+    "TaskList",
+    "TaskUpdate",
+    "TodoWrite",
+    "ToolSearch",
+    "WebFetch",
+    "WebSearch",
+    "Write",
 ];
 
 /// A word of a command line: its text with variables as they stand, and whether a variable in it stands outside of quotes.
@@ -86,12 +119,18 @@ fn command(hook: &Hook, say: &mut Say<'_>) {
     };
     let event = hook.definition.event.name();
     for word in words.iter().filter(|word| word.bare_variable) {
-        if let Some(name) = ["CLAUDE_PROJECT_DIR", "CLAUDE_PLUGIN_ROOT"].into_iter().find(|name| word.text.contains(name)) {
+        if let Some(name) =
+            ["CLAUDE_PROJECT_DIR", "CLAUDE_PLUGIN_ROOT"].into_iter().find(|name| word.text.contains(name))
+        {
             let place = resolved(hook, &format!("${{{name}}}"));
             let broken = place.as_deref().is_some_and(|place| place.contains([' ', '\t', '*', '?', '[']));
             let message = match broken {
-                true => format!("a hook on {event} uses ${name} without quotes, and its value has a space or a wildcard: it is torn apart"),
-                false => format!("a hook on {event} uses ${name} without quotes: it breaks in a folder whose name has a space"),
+                true => format!(
+                    "a hook on {event} uses ${name} without quotes, and its value has a space or a wildcard: it is torn apart"
+                ),
+                false => format!(
+                    "a hook on {event} uses ${name} without quotes: it breaks in a folder whose name has a space"
+                ),
             };
             let severity = if broken { Severity::Error } else { Severity::Warning };
             say(severity, "hooks/unquoted", message, &format!("write \"${name}\"/…"));
@@ -99,7 +138,8 @@ fn command(hook: &Hook, say: &mut Say<'_>) {
         }
     }
     // `NAME=value program` starts the program.
-    let assigned = |word: &&Word| written.args.is_none() && word.text.split_once('=').is_some_and(|(n, _)| is_name(n));
+    let assigned =
+        |word: &&Word| written.args.is_none() && word.text.split_once('=').is_some_and(|(n, _)| is_name(n));
     let mut rest = words.iter().skip_while(assigned);
     let Some(program) = rest.next() else { return };
     let in_shell = written.args.is_none();
@@ -112,7 +152,8 @@ fn command(hook: &Hook, say: &mut Say<'_>) {
             let file = absolute(hook, &path);
             match fs::metadata(&file) {
                 Err(error) => {
-                    let message = format!("a hook on {event} starts {}, which cannot be used: {error}", file.display());
+                    let message =
+                        format!("a hook on {event} starts {}, which cannot be used: {error}", file.display());
                     return say(Severity::Error, "hooks/missing-script", message, "");
                 }
                 Ok(meta) if !meta.is_file() => {
@@ -120,8 +161,14 @@ fn command(hook: &Hook, say: &mut Say<'_>) {
                     return say(Severity::Error, "hooks/missing-script", message, "");
                 }
                 Ok(meta) if meta.permissions().mode() & 0o111 == 0 => {
-                    let message = format!("a hook on {event} starts {}, which is not executable", file.display());
-                    return say(Severity::Error, "hooks/not-executable", message, "chmod +x it, or start it by its interpreter");
+                    let message =
+                        format!("a hook on {event} starts {}, which is not executable", file.display());
+                    return say(
+                        Severity::Error,
+                        "hooks/not-executable",
+                        message,
+                        "chmod +x it, or start it by its interpreter",
+                    );
                 }
                 Ok(_) => {}
             }
@@ -141,14 +188,17 @@ fn command(hook: &Hook, say: &mut Say<'_>) {
         let file = absolute(hook, &path);
         if !file.exists() {
             // Some interpreters end with code 2 then, which blocks.
-            let message = format!("a hook on {event} has {base} run {}, which does not exist", file.display());
+            let message =
+                format!("a hook on {event} has {base} run {}, which does not exist", file.display());
             say(Severity::Error, "hooks/missing-script", message, "");
         }
     }
 }
 
 fn is_name(text: &str) -> bool {
-    !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') && !text.starts_with(|c: char| c.is_ascii_digit())
+    !text.is_empty()
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+        && !text.starts_with(|c: char| c.is_ascii_digit())
 }
 
 /// A word with what is known filled in; nothing if it depends on more.
@@ -207,9 +257,13 @@ mod tests {
 
     #[test]
     fn words_are_those_of_a_shell() {
-        let texts = |line| words(line).into_iter().map(|word| (word.text, word.bare_variable)).collect::<Vec<_>>();
+        let texts =
+            |line| words(line).into_iter().map(|word| (word.text, word.bare_variable)).collect::<Vec<_>>();
         let word = |text: &str, bare| (text.to_owned(), bare);
-        assert_eq!(texts("a  'b c' \"d\\\"e\" f\\ g; h"), [word("a", false), word("b c", false), word("d\"e", false), word("f g", false)]);
+        assert_eq!(
+            texts("a  'b c' \"d\\\"e\" f\\ g; h"),
+            [word("a", false), word("b c", false), word("d\"e", false), word("f g", false)]
+        );
         assert_eq!(texts("\"$X\"/y $X/z '' | w"), [word("$X/y", false), word("$X/z", true), word("", false)]);
         assert!(texts("  ").is_empty());
     }

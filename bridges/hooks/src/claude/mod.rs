@@ -19,11 +19,13 @@ mod payload;
 mod permissions;
 mod rule;
 mod said;
+mod transcript;
 
 pub use background::Late;
 pub use explain::{Considered, Explanation, HookInfo, Moment};
 pub use layers::{Layers, PluginLayer};
 pub use options::{Fidelity, OnFailure, Only, Options, TellLate};
+pub use transcript::Transcript;
 
 use crate::{report::Report, run::Program};
 use config::{Definition, Origin};
@@ -33,9 +35,9 @@ use matcher::canonical;
 use permissions::Permissions;
 use portcullis_process::Permits;
 use portcullis_runtime::{
-    ChildStarting, Ended, Ending, Extension, Frozen, Handler, HandlerId, HandlerSource, Planned, PostExecute, PromptSubmit,
-    Proposed, Registered, Registrar, Returned, Rewrite, Scene, Seam, SessionId, SessionStart, Starting, SubagentStart, Submitted,
-    TurnContinuation,
+    ChildStarting, Ended, Ending, Extension, Frozen, Handler, HandlerId, HandlerSource, Planned, PostExecute,
+    PromptSubmit, Proposed, Registered, Registrar, Returned, Rewrite, Scene, Seam, SessionId, SessionStart,
+    Starting, SubagentStart, Submitted, TurnContinuation,
 };
 use sha2::{Digest, Sha256};
 use std::{
@@ -227,7 +229,11 @@ fn row(hook: &Hook) -> Registered {
         matches.push_str(" in the background");
     }
     let blocks = definition.blocks_on_failure || hook.house.on_failure == OnFailure::Block;
-    let on_failure = if blocks && !definition.background && definition.event.blocks_on_failure() { "blocks" } else { "proceeds" };
+    let on_failure = if blocks && !definition.background && definition.event.blocks_on_failure() {
+        "blocks"
+    } else {
+        "proceeds"
+    };
     Registered::new(
         definition.event.point(),
         hook.id.clone(),

@@ -6,7 +6,8 @@
 use super::{Fidelity, event::Event, matcher::canonical, rule::resolve};
 use crate::json::write_string;
 use portcullis_runtime::{
-    ChildStarting, Ended, Ending, Frozen, Outcome, Proposed, Returned, Scene, Seq, SessionId, Starting, Submitted, View,
+    ChildStarting, Ended, Ending, Frozen, Outcome, Proposed, Returned, Scene, Seq, SessionId, Starting,
+    Submitted, View,
 };
 use sha2::{Digest, Sha256};
 use std::path::Path;
@@ -189,7 +190,11 @@ pub(crate) fn agent_id(session: &SessionId) -> String {
 
 /// A prompt's name, the same each time it is asked for: a UUID (version 8) made of the session's name and the prompt's place.
 fn prompt_id(session: &SessionId, prompt: Seq) -> String {
-    let digest = Sha256::digest(format!("prompt\n{session}\n{prompt}"));
+    uuid(&Sha256::digest(format!("prompt\n{session}\n{prompt}")))
+}
+
+/// A UUID (version 8) of the first half of a digest.
+pub(super) fn uuid(digest: &[u8]) -> String {
     let mut bytes = [0; 16];
     bytes.copy_from_slice(&digest[..16]);
     bytes[6] = bytes[6] & 0x0f | 0x80;

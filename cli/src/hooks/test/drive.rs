@@ -4,13 +4,11 @@ use super::feed::{Event, Feed};
 use super::seen::{Asked, Seen, Sources};
 use super::stage::Stage;
 use super::{script, tools};
-use futures::{
-    StreamExt,
-    stream::BoxStream,
-};
+use futures::{StreamExt, stream::BoxStream};
 use portcullis::{
     Answer, Body, Content, Continue, Ending, Event as Happened, Execution, MemoryJournal, Model, ModelError,
-    ModelEvent, ModelRequest, Reason, Role, Runtime, ScriptedModel, Seq, Session, SessionOptions, hooks::Report,
+    ModelEvent, ModelRequest, Reason, Role, Runtime, ScriptedModel, Seq, Session, SessionOptions,
+    hooks::Report,
     journal::{Fault, JournalError},
 };
 use std::{
@@ -72,8 +70,7 @@ async fn play(stage: &Stage, feed: &Feed) -> Result<Seen, String> {
     let dying = Arc::new(AtomicBool::new(false));
     let journal = journal(feed, dying.clone());
     let roles = Roles::default();
-    let mut house =
-        House { stage, feed, journal, roles, reports: Vec::new(), asked: Asked::default() };
+    let mut house = House { stage, feed, journal, roles, reports: Vec::new(), asked: Asked::default() };
     match feed.event {
         Event::SessionStart => house.starts().await?,
         _ if feed.scenario.crashes() => house.dies_and_recovers(&dying).await?,
@@ -210,7 +207,9 @@ impl House<'_> {
                     self.process(&name, &[&round.prompt], true).await?;
                     open = Some(name);
                 }
-                other => return Err(format!("no session starts as `{other}` here, so the event was not fed")),
+                other => {
+                    return Err(format!("no session starts as `{other}` here, so the event was not fed"));
+                }
             }
         }
         Ok(())

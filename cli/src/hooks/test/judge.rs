@@ -36,7 +36,13 @@ impl Texts {
 }
 
 /// Every failure, as a sentence.
-pub(super) fn judge(case: &Case, feed: &Feed, stage: &Stage, fidelity: FidelityArg, seen: &Seen) -> Vec<String> {
+pub(super) fn judge(
+    case: &Case,
+    feed: &Feed,
+    stage: &Stage,
+    fidelity: FidelityArg,
+    seen: &Seen,
+) -> Vec<String> {
     let expected = case.expected().and_then(|all| in_force(all, fidelity == FidelityArg::Strict));
     let expected = match expected {
         Ok(expected) => expected,
@@ -102,7 +108,9 @@ impl Judge<'_> {
             "must_finish_within_s" => {
                 let limit: f64 = typed(field, raw)?;
                 let took = Duration::from_millis(seen.took_ms).as_secs_f64();
-                (took <= limit).then_some(()).ok_or_else(|| format!("it took {took} s, expected {limit} s at most"))
+                (took <= limit)
+                    .then_some(())
+                    .ok_or_else(|| format!("it took {took} s, expected {limit} s at most"))
             }
             "files_lines" => self.lines(&typed(field, raw)?),
             "files_absent" => {
@@ -134,7 +142,9 @@ impl Judge<'_> {
                     "error" => call.outcome == "tool_error",
                     exact => call.outcome == exact,
                 };
-                alike.then_some(()).ok_or_else(|| format!("the call ended {}, expected {wanted}", call.outcome))
+                alike
+                    .then_some(())
+                    .ok_or_else(|| format!("the call ended {}, expected {wanted}", call.outcome))
             }
             "last_role" => {
                 let wanted: Role = typed(field, raw)?;
@@ -179,7 +189,9 @@ impl Judge<'_> {
         for text in self.texts(field, raw)? {
             match rest.find(&text) {
                 Some(at) => rest = &rest[at + text.len()..],
-                None => return Err(format!("{text:?} is not in its place among the {what}s: {}", shown(said))),
+                None => {
+                    return Err(format!("{text:?} is not in its place among the {what}s: {}", shown(said)));
+                }
             }
         }
         Ok(())
@@ -212,7 +224,8 @@ impl Judge<'_> {
         for file in files {
             let text = fs::read_to_string(self.folder.join(file)).map_err(|e| format!("`{file}`: {e}"))?;
             for pid in text.split_whitespace() {
-                let pid: u32 = pid.parse().map_err(|_| format!("`{file}` holds `{pid}`, which is no process id"))?;
+                let pid: u32 =
+                    pid.parse().map_err(|_| format!("`{file}` holds `{pid}`, which is no process id"))?;
                 let until = Instant::now() + PATIENCE;
                 while alive(pid) {
                     if Instant::now() > until {
@@ -270,7 +283,11 @@ impl Judge<'_> {
     }
 }
 
-fn same<W: PartialEq<S> + std::fmt::Debug, S: std::fmt::Debug>(field: &str, wanted: &W, seen: &S) -> Result<(), String> {
+fn same<W: PartialEq<S> + std::fmt::Debug, S: std::fmt::Debug>(
+    field: &str,
+    wanted: &W,
+    seen: &S,
+) -> Result<(), String> {
     (wanted == seen).then_some(()).ok_or_else(|| format!("`{field}` is {seen:?}, expected {wanted:?}"))
 }
 

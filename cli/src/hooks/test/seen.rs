@@ -3,8 +3,8 @@
 use super::drive::answer;
 use super::feed::{Event, Feed};
 use portcullis::{
-    Arguments, Ask, Body, Decision, Ended, EndReason, Gate, Journal, MemoryJournal, Point, Proposal, Record, Role,
-    Session, SessionId, Source, Subject, View, hooks::ClaudeHooks, hooks::Report,
+    Arguments, Ask, Body, Decision, EndReason, Ended, Gate, Journal, MemoryJournal, Point, Proposal, Record,
+    Role, Session, SessionId, Source, Subject, View, hooks::ClaudeHooks, hooks::Report,
 };
 use serde::Serialize;
 use std::{collections::HashMap, sync::Arc};
@@ -110,12 +110,15 @@ impl Seen {
         }
         let Reader { mut seen, rounds, .. } = reader;
         if feed.event == Event::PreToolUse {
-            let of = |id: &str| seen.calls.iter().find(|call| call.id == id).map_or("none", |call| call.decision);
+            let of =
+                |id: &str| seen.calls.iter().find(|call| call.id == id).map_or("none", |call| call.decision);
             seen.decisions = feed.rounds.iter().map(|round| of(&round.id)).collect();
         } else {
             seen.decisions = rounds;
         }
-        let rank = |decision: &&str| ["none", "allow", "ask", "block", "continue", "deny"].iter().position(|d| d == decision);
+        let rank = |decision: &&str| {
+            ["none", "allow", "ask", "block", "continue", "deny"].iter().position(|d| d == decision)
+        };
         seen.decision = seen.decisions.iter().copied().max_by_key(rank).unwrap_or("none");
         seen.last_roles = from.roles;
         seen.wrong_answers = from.asked.wrong;
@@ -168,7 +171,9 @@ impl Reader<'_> {
                     self.seen.agents.push(ClaudeHooks::agent_id(id));
                 }
             }
-            Body::DecisionRecorded(decided) if *decided.id.owner == *OWNER => self.decided(id, record, decided),
+            Body::DecisionRecorded(decided) if *decided.id.owner == *OWNER => {
+                self.decided(id, record, decided)
+            }
             Body::ToolCall(call) => {
                 let Some(place) = self.place(id, record) else { return };
                 let nested = place.3.positions().len() > 1;

@@ -47,9 +47,13 @@ impl Stage {
         let root = fs::canonicalize(dir.path()).map_err(failed)?;
         let folder = root.join("case");
         copy(&case.folder, &folder).map_err(failed)?;
-        let place = folder.to_str().filter(|path| !path.contains([' ', '"', '\\', '\n'])).ok_or_else(|| {
-            format!("cases need a temporary folder with a plain name, not {}; set TMPDIR", folder.display())
-        })?;
+        let place =
+            folder.to_str().filter(|path| !path.contains([' ', '"', '\\', '\n'])).ok_or_else(|| {
+                format!(
+                    "cases need a temporary folder with a plain name, not {}; set TMPDIR",
+                    folder.display()
+                )
+            })?;
         let here = |text: &str| text.replace(CASE_DIR, place);
         let mut env: BTreeMap<String, Option<String>> = case.get("env")?.unwrap_or_default();
         let mut path = |key: &str| env.remove(key).flatten().map(|text| PathBuf::from(here(&text)));
@@ -59,7 +63,8 @@ impl Stage {
         if let Some(unknown) = env.keys().next() {
             return Err(format!("`{unknown}` in `env` is not understood"));
         }
-        let mut files = Files { state: root.join("state"), project: project.clone(), layers: Layers::none(), home };
+        let mut files =
+            Files { state: root.join("state"), project: project.clone(), layers: Layers::none(), home };
         fs::create_dir_all(&files.state).map_err(failed)?;
         if let Some(home) = &files.home {
             files.layers = files.layers.user_home(home);
@@ -69,7 +74,9 @@ impl Stage {
             Ok::<_, String>(replace(&bytes, CASE_DIR.as_bytes(), place.as_bytes()))
         };
         let whole = match (case.raw("hooks_config"), case.text("hooks_config_file")?) {
-            (Some(_), Some(_)) => return Err("a case has `hooks_config` or `hooks_config_file`, not both".into()),
+            (Some(_), Some(_)) => {
+                return Err("a case has `hooks_config` or `hooks_config_file`, not both".into());
+            }
             (Some(config), None) => Some(here(config).into_bytes()),
             (None, Some(file)) => Some(raw(file)?),
             (None, None) => None,
@@ -128,7 +135,9 @@ fn steps(feed: &Feed) -> Vec<(u32, u32)> {
 
 fn within(steps: &[(u32, u32)], scene: &Scene) -> bool {
     let turn = usize::try_from(scene.turn).unwrap_or(usize::MAX);
-    turn.checked_sub(1).and_then(|turn| steps.get(turn)).is_some_and(|(from, to)| (*from..=*to).contains(&scene.step))
+    turn.checked_sub(1)
+        .and_then(|turn| steps.get(turn))
+        .is_some_and(|(from, to)| (*from..=*to).contains(&scene.step))
 }
 
 /// Where configuration goes.

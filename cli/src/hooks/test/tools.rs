@@ -17,7 +17,10 @@ enum Body {
     Answer(Output),
     Fail(String),
     /// Has an agent of this kind work on this task.
-    Agent { kind: String, task: String },
+    Agent {
+        kind: String,
+        task: String,
+    },
     /// Calls these tools.
     Calls(Vec<(String, String)>),
 }
