@@ -351,3 +351,87 @@ async fn a_wrapper_that_retries_for_ever_is_cancelled_all_the_same() {
     assert_eq!(house.count("tool/dispatched"), 3);
     house.close().await;
 }
+
+// C-TURN-9, C-LOG-9: a body that finishes although it was cancelled has had its effect, and its result says so.
+#[tokio::test]
+async fn a_success_after_the_cancel_stands() {
+    let session = Later::default();
+    let cancels = session.clone();
+    let done = tool("Done", "Finishes.", async move |_: Nothing, _cx| {
+        cancel_now(&cancels, Cause::User);
+        Ok::<_, ToolError>("done all the same")
+    });
+    let house = Plan::new(Says::calls(&[("Done", "{}")])).tool(done.unwrap()).open(|_| {}).await;
+    session.set(house.session.clone()).unwrap();
+    assert!(matches!(house.prompt("go").await, EndReason::Aborted { .. }));
+    let result = &house.results()[0];
+    assert_eq!((&result.outcome, &*result.content.to_text()), (&Ended::Completed, "done all the same"));
+    house.close().await;
+}
+
+/// A house whose journal cancels the turn at the moment at which the first record of a kind is handed to it.
+async fn cancelled_at_record(kind: &'static str) -> (House, EndReason) {
+    let session = Later::default();
+    let (cancels, fired) = (session.clone(), AtomicU32::new(0));
+    let journal = MemoryJournal::with_faults(move |_, batch| {
+        let here = batch.records.iter().any(|r| r.body.kind() == kind);
+        if here && cancels.get().is_some() && fired.fetch_add(1, Ordering::SeqCst) == 0 {
+            cancel_now(&cancels, Cause::User);
+        }
+        None
+    });
+    let plan = Plan::new(Says::calls(&[("Echo", r#"{"text":"a"}"#), ("Echo", r#"{"text":"b"}"#)]));
+    let house = plan.journal(&journal).open(|at| {
+        at.pre_execute("gate", async |_| Gate::allow());
+        at.post_execute("about", async |_| Reply::new(Review::accept()).context("about it"));
+    });
+    let house = house.await;
+    session.set(house.session.clone()).unwrap();
+    let turn = house.session.prompt("go").await.unwrap();
+    let next = house.session.prompt("next").await.unwrap();
+    let end = within(turn.into_future()).await;
+    assert_eq!(within(next.into_future()).await, EndReason::Completed, "{kind}: a prompt sent at once");
+    (house, end)
+}
+
+// C-TURN-9: between any two records. A cancel that comes when the turn's end is written is too late, and says so; one
+// before the turn is open has nothing to cancel; all others abort it, with every step closed and every call answered.
+#[tokio::test]
+async fn a_cancel_at_every_record() {
+    let aborting = [
+        "user/message",
+        "step/start",
+        "model/requested",
+        "assistant/message",
+        "tool/call",
+        "decision/recorded",
+        "tool/dispatched",
+        "tool/returned",
+        "tool/result",
+        "context/message",
+        "step/end",
+    ];
+    for kind in aborting {
+        let (house, end) = cancelled_at_record(kind).await;
+        assert!(matches!(end, EndReason::Aborted { .. }), "{kind}: {end:?}");
+        assert_eq!(house.count("turn/cancelled"), 1, "{kind}");
+        // What ran and what was sent is the next turn's alone, as long as nothing of this turn's had begun.
+        let begun = |first: &str| {
+            aborting.iter().position(|k| *k == kind) > aborting.iter().position(|k| *k == first)
+        };
+        if !begun("tool/dispatched") {
+            assert_eq!(house.ran(), ["a", "b"], "{kind}");
+        }
+        if !begun("model/requested") {
+            assert_eq!(house.model.requests().len(), 2, "{kind}");
+        }
+        assert_eq!(house.count("step/start"), house.count("step/end"), "{kind}");
+        assert_eq!(house.count("tool/call"), house.count("tool/result"), "{kind}");
+        house.close().await;
+    }
+    for kind in ["prompt/queued", "turn/start", "turn/end"] {
+        let (house, end) = cancelled_at_record(kind).await;
+        assert_eq!((end, house.count("turn/cancelled")), (EndReason::Completed, 0), "{kind}");
+        house.close().await;
+    }
+}

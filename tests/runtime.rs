@@ -60,6 +60,34 @@ async fn a_blocked_thread_leaves_the_other_arbiters_running() {
     assert_eq!(within(runtime.shutdown(PATIENCE)).await.parked, []);
 }
 
+// C-RUN-2: a handler that takes its time delays its own session only, also on one thread.
+#[tokio::test]
+async fn a_slow_handler_delays_its_own_session_only() {
+    let latch = Latch::default();
+    let wait = latch.clone();
+    let house = house(&[("Echo", r#"{"text":"x"}"#)], |at| {
+        at.within(PATIENCE, |at| {
+            at.pre_execute("slow", async move |call| {
+                if call.scene.session.id.as_str() == "s" {
+                    wait.pass().await;
+                }
+                Gate::allow()
+            });
+        });
+    })
+    .await;
+    let turn = house.session.prompt("go").await.unwrap();
+    latch.entered().await;
+    for name in ["a", "b", "c"] {
+        let other = house.runtime.session(name).await.unwrap();
+        assert_eq!(within(other.prompt("go").await.unwrap().into_future()).await, EndReason::Completed);
+    }
+    assert_eq!(house.results().len(), 0, "it still waits");
+    latch.open();
+    assert_eq!(within(turn.into_future()).await, EndReason::Completed);
+    house.close().await;
+}
+
 /// Where a shutdown finds the session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {

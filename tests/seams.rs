@@ -139,7 +139,10 @@ fn may_and_fires(point: Point) -> (&'static str, &'static str) {
         }
         Point::SubagentStart => ("add context", "once a child, before its first request"),
         Point::PromptSubmit => ("replace or block the prompt, add context, halt", "once a prompt of a user"),
-        Point::Rewrite => ("replace the arguments, carry a verdict to the gate", "once a well-formed call"),
+        Point::Rewrite => (
+            "replace the arguments, carry a verdict to the gate, add context, halt",
+            "once a well-formed call",
+        ),
         Point::PreExecute => ("deny, ask, add context, halt", "once a sealed call"),
         Point::Guard => ("deny", "once a call that the gate and any person let pass"),
         Point::Execute => ("run the body again, answer for it, tighten its time", "once a call that runs"),
@@ -151,7 +154,7 @@ fn may_and_fires(point: Point) -> (&'static str, &'static str) {
         Point::Continuation => {
             ("ask for another step, add context, halt", "when a turn is about to end by itself")
         }
-        Point::Stop => ("end the turn", "at each step's end behind which the turn would go on"),
+        Point::Stop => ("end the turn, halt", "at each step's end behind which the turn would go on"),
         Point::SubagentEnd => ("observe", "once a child, when its end is durable in its parent's log"),
         _ => panic!("{point} is not in the table yet"),
     }

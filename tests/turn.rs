@@ -72,8 +72,9 @@ async fn a_cancel_drops_the_steering_that_waits() {
     let kept = house.session.steer("instead, this").await.unwrap();
     assert!(matches!(within(turn.into_future()).await, EndReason::Aborted { .. }));
     assert!(matches!(within(dropped.into_future()).await, EndReason::Aborted { .. }), "told with its turn");
+    // The prompt's turn, if that is still open when it comes; else one of its own.
     let (number, end, _) = within(kept.done()).await;
-    assert_eq!((number, end), (2, EndReason::Completed));
+    assert!(number >= 2 && end.is_success(), "{number}: {end}");
     assert_eq!(within(queued.done()).await.0, 2, "a prompt that waited stays");
     let log = house.log();
     let end = log.iter().find_map(|r| match &r.body {

@@ -20,7 +20,7 @@ use portcullis_runtime::{
     law::{Invalid, State},
 };
 use std::{
-    cell::RefCell,
+    cell::{Cell, RefCell},
     collections::HashMap,
     panic::AssertUnwindSafe,
     rc::Rc,
@@ -64,6 +64,14 @@ const RESTARTS: u32 = 3;
 pub(crate) struct Host {
     kit: Kit,
     sessions: Rc<RefCell<HashMap<SessionId, Addr<SessionActor>>>>,
+    /// Set when the runtime shuts down: from then on nothing is opened here, not even a subagent.
+    closed_from: Rc<Cell<Option<Instant>>>,
+}
+
+impl Host {
+    fn is_closed(closed_from: &Cell<Option<Instant>>) -> bool {
+        closed_from.get().is_some_and(|from| from <= Instant::now())
+    }
 }
 
 /// What every session of this arbiter is made with.
@@ -83,7 +91,7 @@ impl Host {
         let room = Rc::new(Room::default());
         let registry = RegistryActor { room: room.clone() }.start();
         let kit = Kit { shared, room, registry, admission: Admission::default(), pulse, host };
-        Host { kit, sessions: Rc::default() }
+        Host { kit, sessions: Rc::default(), closed_from: Rc::default() }
     }
 }
 
@@ -120,9 +128,18 @@ impl actix::Handler<Open> for Host {
     type Result = ResponseFuture<Result<Session, OpenError>>;
 
     fn handle(&mut self, open: Open, _: &mut Context<Self>) -> Self::Result {
-        let (kit, sessions) = (self.kit.clone(), self.sessions.clone());
+        let (kit, sessions, closed_from) =
+            (self.kit.clone(), self.sessions.clone(), self.closed_from.clone());
         Box::pin(async move {
+            if Host::is_closed(&closed_from) {
+                return Err(OpenError::Draining);
+            }
             let (session, actor) = contained(open_session(kit, open.0, None)).await?;
+            if Host::is_closed(&closed_from) {
+                // Opened too late to be drained with the others: its pen is given back here.
+                let _ = actor.send(Drain { until: Instant::now() }).await;
+                return Err(OpenError::Draining);
+            }
             let mut sessions = sessions.borrow_mut();
             sessions.retain(|_, addr| addr.connected());
             sessions.insert(session.id().clone(), actor);
@@ -333,14 +350,23 @@ impl actix::Handler<DrainAll> for Host {
     type Result = ResponseFuture<Vec<(SessionId, Parked)>>;
 
     fn handle(&mut self, drain: DrainAll, _: &mut Context<Self>) -> Self::Result {
-        let sessions: Vec<_> = self.sessions.borrow_mut().drain().collect();
+        self.closed_from.set(Some(drain.until));
+        let sessions = self.sessions.clone();
         Box::pin(async move {
-            let drained = sessions.into_iter().map(|(id, addr)| async move {
-                let parked = addr.send(Drain { until: drain.until }).await;
-                // One that is gone already has nothing to park.
-                (id, parked.unwrap_or(Parked::Idle))
-            });
-            futures::future::join_all(drained).await
+            let mut all = Vec::new();
+            loop {
+                // A turn that was given time may have opened subagents meanwhile: they are drained behind it.
+                let opened: Vec<_> = sessions.borrow_mut().drain().collect();
+                if opened.is_empty() {
+                    return all;
+                }
+                let drained = opened.into_iter().map(|(id, addr)| async move {
+                    let parked = addr.send(Drain { until: drain.until }).await;
+                    // One that is gone already has nothing to park.
+                    (id, parked.unwrap_or(Parked::Idle))
+                });
+                all.extend(futures::future::join_all(drained).await);
+            }
         })
     }
 }

@@ -16,7 +16,7 @@ use portcullis_runtime::{
 use std::{
     collections::hash_map::RandomState,
     fmt,
-    hash::{BuildHasher, Hasher},
+    hash::{BuildHasher, BuildHasherDefault, Hasher},
     io,
     path::PathBuf,
     sync::{Arc, Mutex, PoisonError},
@@ -114,10 +114,32 @@ pub(crate) struct Shared {
     pub(crate) incarnation: u128,
     /// What a session runs under that has nothing of its own.
     profile: Arc<Profile>,
-    pub(crate) live: DashMap<TokenId, LiveCall>,
+    pub(crate) live: DashMap<TokenId, LiveCall, BuildHasherDefault<ByCounter>>,
     watchdog: Watchdog,
     pub(crate) names: Names,
     sessions: DashMap<SessionId, Settle<Result<Session, OpenError>>>,
+}
+
+/// Hashes a token's id by its counter, which no two tokens of this runtime share: nothing from outside is hashed here.
+#[derive(Default)]
+pub(crate) struct ByCounter(u64);
+
+impl Hasher for ByCounter {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.write_u64(u64::from(*byte));
+        }
+    }
+    fn write_u64(&mut self, n: u64) {
+        self.0 = (self.0 ^ n).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(26);
+    }
+    fn write_u128(&mut self, n: u128) {
+        // The nonce: the same for every token here.
+        let _ = n;
+    }
 }
 
 /// Names that are needed all the time.
@@ -223,7 +245,7 @@ impl Runtime {
             mint: Mint::new(random()),
             incarnation: random(),
             profile,
-            live: DashMap::new(),
+            live: DashMap::default(),
             watchdog: Watchdog::new(arbiters),
             names,
             sessions: DashMap::new(),

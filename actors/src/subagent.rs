@@ -5,8 +5,8 @@
 
 use crate::{
     cx::Room,
-    handles::Session,
-    host::{Close, Host, Open, Opening},
+    handles::{Session, SubmitError},
+    host::{Close, Host, Open, OpenError, Opening},
     session::GONE,
 };
 use actix::prelude::*;
@@ -46,7 +46,10 @@ impl actix::Handler<Run> for SubagentActor {
             let id = run.opening.id.clone();
             let opened = host.send(Open(run.opening)).await;
             let failed = |why: String| SpawnError::Failed(why);
-            let session = opened.map_err(|e| failed(e.to_string()))?.map_err(|e| failed(e.to_string()))?;
+            let session = match opened.map_err(|e| failed(e.to_string()))? {
+                Err(OpenError::Draining) => return parked(&cancel).await,
+                opened => opened.map_err(|e| failed(e.to_string()))?,
+            };
             let mut wire = Wire { session, ended: false };
             let done = wire.play(run.prompt, &cancel, &room).await;
             // The child leaves memory at once; its log stays.
@@ -83,7 +86,12 @@ impl Wire {
                 return Ok(AgentDone::new(id, end.clone(), self.report(room, &end)));
             }
             None if open => self.session.inner.control.follow_turn(),
-            None => self.session.prompt(prompt).await.map_err(|e| failed(e.to_string()))?,
+            None => match self.session.prompt(prompt).await {
+                Err(SubmitError::Draining { .. } | SubmitError::Closed { .. }) => {
+                    return parked(cancel).await;
+                }
+                sent => sent.map_err(|e| failed(e.to_string()))?,
+            },
         };
         let ended = turn.done();
         let end = match select(pin!(ended), pin!(cancel.cancelled())).await {
@@ -96,10 +104,7 @@ impl Wire {
         };
         self.ended = true;
         if matches!(&end, EndReason::Error { code, .. } if **code == *GONE) {
-            // The runtime shuts down and has parked the child: it has not ended, so nothing of the kind may get into its
-            // parent's log. The parent is parked as well; taken up again, it finds the child where it is.
-            cancel.cancelled().await;
-            return Err(failed("its session left memory".into()));
+            return parked(cancel).await;
         }
         let report = self.report(room, &end);
         Ok(AgentDone::new(id, end, report))
@@ -117,6 +122,13 @@ impl Drop for Wire {
             self.session.inner.control.cancel(Cause::Parent);
         }
     }
+}
+
+/// The runtime shuts down and the child is parked: it has not ended, so nothing of the kind may get into its parent's log.
+/// The parent is parked as well; taken up again, it finds the child where it is.
+async fn parked(cancel: &Cancel) -> Result<AgentDone, SpawnError> {
+    cancel.cancelled().await;
+    Err(SpawnError::Failed("its session left memory".into()))
 }
 
 /// The last thing a session's model said, if that was a text.

@@ -17,7 +17,7 @@ use portcullis_runtime::{
     ChildStarting, Draft, EndReason, Ending, Finish, HeaderChanged, ModelError, ModelEvent, ModelRequest,
     ModelRequested, Point, PromptSubmit, SessionStart, Source, Starting, StepStart, SubagentStart, Subject,
     Submitted, TurnCancelled, TurnContinuation, TurnStop, Usage,
-    law::{Next, Passed, State},
+    law::{CallOwes, Next, Passed, State},
 };
 use std::{pin::pin, rc::Rc, sync::Arc};
 use tracing::Instrument;
@@ -81,7 +81,12 @@ impl Driver {
         let mut span = tracing::Span::none();
         loop {
             self.note_cancel()?;
-            let next = self.cx.ledger.read(|s| s.next(passed.as_ref()));
+            let under_way = self.ledger_read(|s| s.call_under_way().cloned());
+            let next = match under_way {
+                // What it owes is the pipeline's to ask.
+                Some(path) => Next::Call { path, owes: CallOwes::Await },
+                None => self.ledger_read(|s| s.next(passed.as_ref())),
+            };
             let turn = self.cx.ledger.read(|s| s.open_turn());
             if let (Some(turn), true) = (turn, span.is_none()) {
                 span = tracing::info_span!(parent: &self.cx.span, "turn", turn);
@@ -237,7 +242,7 @@ impl Driver {
         let mut passed: Option<Passed> = None;
         loop {
             // The next turn is the session's to open.
-            if self.cancel.is_cancelled() || s.open_turn().is_none() {
+            if self.cancel.is_cancelled() || s.open_turn().is_none() || s.call_under_way().is_some() {
                 return Vec::new();
             }
             match s.next(passed.as_ref()) {
@@ -324,6 +329,10 @@ impl Driver {
 
     /// Reads the answer to the request that is out: the records that it comes to.
     async fn model(&self, at: At, attempt: u32) -> Result<Vec<Draft>, Stop> {
+        // Cancelled between its record and its start: the model is not asked.
+        if self.cancel.is_cancelled() {
+            return Err(Stop::Cancelled);
+        }
         let (header, messages) = self.cx.ledger.read(|s| {
             (s.header().cloned().unwrap_or_else(|| self.cx.profile.header.clone()), s.transcript())
         });

@@ -37,7 +37,8 @@ pub(crate) struct Pulse(Arc<Mutex<Option<Busy>>>);
 
 struct Busy {
     who: Who,
-    since: Instant,
+    /// When the watchdog first saw it: reading the clock is its affair, not that of every poll.
+    seen: Option<Instant>,
     named: bool,
 }
 
@@ -52,7 +53,7 @@ pub(crate) struct Who {
 impl Pulse {
     /// Runs one poll of foreign code.
     pub(crate) fn during<T>(&self, who: &Who, poll: impl FnOnce() -> T) -> T {
-        let before = self.busy().replace(Busy { who: who.clone(), since: Instant::now(), named: false });
+        let before = self.busy().replace(Busy { who: who.clone(), seen: None, named: false });
         let back = OnReturn { pulse: self, before };
         let answer = poll();
         drop(back);
@@ -97,7 +98,10 @@ impl Watchdog {
         let mut stalls = lock(&self.stalls);
         for (arbiter, pulse) in self.pulses.iter().enumerate() {
             let mut busy = pulse.busy();
-            let long = busy.as_mut().map(|b| (b.since.elapsed(), b)).filter(|(blocked, _)| *blocked > STALL);
+            let long = busy
+                .as_mut()
+                .map(|b| (b.seen.get_or_insert_with(Instant::now).elapsed(), b))
+                .filter(|(blocked, _)| *blocked > STALL);
             let open = stalls.iter_mut().rev().find(|s| s.ongoing && s.arbiter == arbiter);
             match (long, open) {
                 (Some((blocked, busy)), Some(stall)) if busy.named => stall.blocked = blocked,
@@ -126,7 +130,8 @@ impl Watchdog {
 
     /// The arbiter is blocked as far as is known: new sessions avoid it.
     pub(crate) fn is_stalled(&self, arbiter: usize) -> bool {
-        self.pulses[arbiter].busy().as_ref().is_some_and(|busy| busy.since.elapsed() > STALL)
+        let busy = self.pulses[arbiter].busy();
+        busy.as_ref().and_then(|busy| busy.seen).is_some_and(|seen| seen.elapsed() > STALL)
     }
 }
 

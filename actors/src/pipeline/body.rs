@@ -25,9 +25,14 @@ const BODY_GRACE: Duration = Duration::from_secs(5);
 type Wrappers = Vec<(HandlerId, Arc<dyn Wrapper>)>;
 
 impl Trip {
-    /// Intent before effect: `tool/dispatched` is committed, and the body starts only when it is durable.
-    pub(super) async fn dispatched(self: &Rc<Self>, attempt: u32, passed: Option<Point>) -> Result<(), Stop> {
-        let Some(execution) = self.execution() else { return Ok(()) };
+    /// Intent before effect: `tool/dispatched` is committed, and the body starts only when it is durable. True when the
+    /// call has its result with that.
+    pub(super) async fn dispatched(
+        self: &Rc<Self>,
+        attempt: u32,
+        passed: Option<Point>,
+    ) -> Result<bool, Stop> {
+        let Some(execution) = self.execution() else { return Ok(false) };
         let table = &self.cx.profile.table;
         let tool = table.find(&execution.tool.name).map(|(_, tool)| tool.clone());
         let wrappers: Wrappers = table
@@ -157,6 +162,10 @@ impl Chain<'_> {
             *self.stopped.borrow_mut() = Some(stop);
             self.given_up.notify_one();
             return std::future::pending().await;
+        }
+        // Cancelled between its record and its start: the body does not start.
+        if let Some(cause) = self.trip.cancel.cause() {
+            return Outcome::ended(Ended::Cancelled { cause: CauseName(cause) });
         }
         self.inside.set(true);
         let outcome = self.body(until).await;

@@ -128,8 +128,10 @@ impl Trip {
                 CallOwes::Done if self.made.is_none() || self.facts().is_some() => return Ok(()),
                 CallOwes::Await => return Ok(()),
                 CallOwes::Seal | CallOwes::Done => {
-                    if let Some(attempt) = self.seal(passed).await? {
-                        self.dispatched(attempt, passed).await?;
+                    if let Some(attempt) = self.seal(passed).await?
+                        && self.dispatched(attempt, passed).await?
+                    {
+                        return Ok(());
                     }
                 }
                 CallOwes::Judge(point) => {
@@ -153,9 +155,15 @@ impl Trip {
                         return Err(Stop::Cancelled);
                     }
                     self.put(ToolDispatched { attempt })?;
-                    self.dispatched(attempt, passed).await?;
+                    if self.dispatched(attempt, passed).await? {
+                        return Ok(());
+                    }
                 }
-                CallOwes::Commit(drafts) => self.commit(drafts, passed).await?,
+                CallOwes::Commit(drafts) => {
+                    if self.commit(drafts, passed).await? {
+                        return Ok(());
+                    }
+                }
                 _ => return Ok(()),
             }
         }
@@ -414,8 +422,8 @@ impl Trip {
     }
 
     /// What the law owes without outside help, with what follows it; a result is shown to the observers once it is
-    /// durable.
-    async fn commit(&self, drafts: Vec<Draft>, passed: Option<Point>) -> Result<(), Stop> {
+    /// durable. True when the call has its result with that.
+    async fn commit(&self, drafts: Vec<Draft>, passed: Option<Point>) -> Result<bool, Stop> {
         let observers = &self.cx.profile.table.observers;
         // Asked before the step may be over.
         let named =
@@ -424,26 +432,23 @@ impl Trip {
             CallOwes::Commit(drafts) => drafts,
             _ => self.step_over(s),
         })?;
-        if observers.is_empty() {
-            return Ok(());
-        }
-        let Some(result) = records.iter().find_map(|record| match &record.body {
-            Body::ToolResult(result) if record.at.call.as_ref() == Some(&self.key.call) => {
-                Some(result.clone())
-            }
+        let result = records.iter().find_map(|record| match &record.body {
+            Body::ToolResult(result) if record.at.call.as_ref() == Some(&self.key.call) => Some(result),
             _ => None,
-        }) else {
-            return Ok(());
-        };
+        });
+        let Some(result) = result else { return Ok(false) };
+        if observers.is_empty() {
+            return Ok(true);
+        }
         self.cx.pass.away(ticket.wait()).await?;
-        let Some(name) = named.or_else(|| Some(self.made.as_ref()?.name.clone())) else { return Ok(()) };
+        let Some(name) = named.or_else(|| Some(self.made.as_ref()?.name.clone())) else { return Ok(true) };
         let scene = Scene::new(
             self.cx.info.clone(),
             self.key.turn,
             self.key.step,
             self.cx.ledger.read(|s| s.current_prompt()),
         );
-        let (ended, content) = (result.outcome, result.content);
+        let (ended, content) = (result.outcome.clone(), result.content.clone());
         let seen = Committed::new(scene, self.key.clone(), name.clone(), ended, content, result.error);
         for observer in observers.iter().filter(|o| o.matches.fit(&seen.scene, Some(&name))) {
             let watched = self.cx.watched(observer.id.clone(), Some(Point::Result));
@@ -451,12 +456,12 @@ impl Trip {
                 tracing::error!(observer = %observer.id, %failure, "an observer failed");
             }
         }
-        Ok(())
+        Ok(true)
     }
 
     /// The end of the step, if this was the last result it waited for.
     fn step_over(&self, s: &State) -> Vec<Draft> {
-        if self.made.is_some() || self.cancel.is_cancelled() {
+        if self.made.is_some() || self.cancel.is_cancelled() || s.call_under_way().is_some() {
             return Vec::new();
         }
         match s.next(None) {

@@ -88,3 +88,7 @@ pub use claude::{
     PluginLayer, TellLate, Transcript,
 };
 pub use report::{Report, Severity};
+
+/// What Claude Code does with hooks, situation by situation, and what is done here in each fidelity: a JSON list. Its format is
+/// described in `docs/hook-cases.md`; `portcullis hooks matrix` is made of it, and each entry is a test.
+pub const CLAUDE_VECTORS: &str = include_str!("../vectors/claude.json");

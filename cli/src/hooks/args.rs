@@ -27,6 +27,8 @@ pub(crate) enum HooksMode {
     /// The hooks are really run, with exactly the bytes and the environment that are shown, unless --dry is given. The call
     /// itself is not.
     Explain(ExplainArgs),
+    /// Prints what the client does with hooks, situation by situation, and what is done here, as Markdown
+    Matrix,
 }
 
 /// Which files count.

@@ -5,6 +5,7 @@ pub(crate) mod beside;
 mod check;
 mod explain;
 mod layers;
+mod matrix;
 mod moment;
 mod test;
 
@@ -17,6 +18,7 @@ pub(crate) async fn hooks(args: HooksArgs) -> Result<ExitCode, Problem> {
     match args.mode {
         HooksMode::Test(args) => test::test(args).await,
         HooksMode::Check(args) => check::check(&args),
+        HooksMode::Matrix => matrix::matrix(),
         HooksMode::Explain(args) => explain::explain(args).await,
     }
 }

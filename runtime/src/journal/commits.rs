@@ -5,9 +5,11 @@ use super::JournalError;
 use crate::{Record, Seq};
 use std::{
     collections::VecDeque,
+    future::Future,
+    pin::Pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    task::{Context, Poll, Waker},
 };
-use tokio::sync::watch;
 
 /// How many recent records are kept for subscribers before they have to read from the store.
 const WINDOW: usize = 256;
@@ -15,63 +17,67 @@ const WINDOW: usize = 256;
 /// The watermark. The journal moves it; everyone else waits on it.
 #[derive(Debug)]
 pub struct Commits {
-    progress: watch::Sender<Progress>,
-    /// A std mutex: held for a push or a copy, never across an await.
-    recent: Mutex<Recent>,
+    /// One std mutex for all of it: held for a few steps, never across an await. Most commits meet nobody who waits, and
+    /// pay for nothing else.
+    state: Mutex<State>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Progress {
+#[derive(Debug)]
+struct State {
     durable: u64,
     failed: Option<JournalError>,
-}
-
-#[derive(Debug, Default)]
-struct Recent {
+    /// Who waits. Every move of the watermark wakes all; who finds too little waits again.
+    waiting: Vec<Waker>,
     /// Consecutive, the last one is the last durable one. Empty while nobody subscribes: an idle session keeps nothing.
-    records: VecDeque<Arc<Record>>,
+    recent: VecDeque<Arc<Record>>,
     subscribers: usize,
 }
 
 impl Commits {
     /// A session with `head` durable records.
     pub fn new(head: Seq) -> Arc<Commits> {
-        let (progress, _) = watch::channel(Progress { durable: head.0, failed: None });
-        Arc::new(Commits { progress, recent: Mutex::default() })
+        Arc::new(Commits {
+            state: Mutex::new(State {
+                durable: head.0,
+                failed: None,
+                waiting: Vec::new(),
+                recent: VecDeque::new(),
+                subscribers: 0,
+            }),
+        })
     }
 
     /// For journals: these records are durable now. Called in order.
     pub fn committed(&self, records: &[Arc<Record>]) {
         let Some(last) = records.last() else { return };
-        {
-            let mut recent = self.recent();
-            if recent.subscribers > 0 {
-                for record in records {
-                    if recent.records.len() == WINDOW {
-                        recent.records.pop_front();
-                    }
-                    recent.records.push_back(record.clone());
+        let mut state = self.state();
+        if state.subscribers > 0 {
+            for record in records {
+                if state.recent.len() == WINDOW {
+                    state.recent.pop_front();
                 }
+                state.recent.push_back(record.clone());
             }
         }
-        self.progress.send_modify(|p| p.durable = last.seq.0 + 1);
+        state.durable = last.seq.0 + 1;
+        wake(state);
     }
 
     /// For journals: an append failed; nothing later will be durable under this ownership. The first error stays.
     pub fn failed(&self, error: JournalError) {
-        self.progress.send_modify(|p| {
-            p.failed.get_or_insert(error);
-        });
+        let mut state = self.state();
+        state.failed.get_or_insert(error);
+        wake(state);
     }
 
     /// The number after the last durable record.
     pub fn durable(&self) -> Seq {
-        Seq(self.progress.borrow().durable)
+        Seq(self.state().durable)
     }
 
     /// Why nothing more will be durable, if so.
     pub fn failure(&self) -> Option<JournalError> {
-        self.progress.borrow().failed.clone()
+        self.state().failed.clone()
     }
 
     /// Resolves when all records before `upto` are durable.
@@ -81,13 +87,54 @@ impl Commits {
 
     /// Follows the session's durable records from now on.
     pub fn subscribe(self: &Arc<Commits>) -> Subscription {
-        self.recent().subscribers += 1;
-        Subscription { commits: self.clone(), progress: self.progress.subscribe() }
+        self.state().subscribers += 1;
+        Subscription { commits: self.clone() }
     }
 
-    fn recent(&self) -> MutexGuard<'_, Recent> {
+    /// Waits until `upto` records are durable.
+    fn reached(&self, upto: u64, cx: &Context<'_>) -> Poll<Result<(), JournalError>> {
+        let mut state = self.state();
+        if state.durable >= upto {
+            return Poll::Ready(Ok(()));
+        }
+        if let Some(error) = &state.failed {
+            return Poll::Ready(Err(error.clone()));
+        }
+        if !state.waiting.iter().any(|waker| waker.will_wake(cx.waker())) {
+            state.waiting.push(cx.waker().clone());
+        }
+        Poll::Pending
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
         // Nothing that runs under the lock can leave it half-done.
-        self.recent.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Wakes outside the lock: a waker may run anything.
+fn wake(mut state: MutexGuard<'_, State>) {
+    if state.waiting.is_empty() {
+        return;
+    }
+    let waiting = std::mem::take(&mut state.waiting);
+    drop(state);
+    for waker in waiting {
+        waker.wake();
+    }
+}
+
+/// Resolves when the watermark is there.
+struct Reached<'c> {
+    commits: &'c Commits,
+    upto: u64,
+}
+
+impl Future for Reached<'_> {
+    type Output = Result<(), JournalError>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.commits.reached(self.upto, cx)
     }
 }
 
@@ -107,16 +154,8 @@ impl Ticket {
 
     /// Waits until it is durable, or cannot become so.
     pub async fn wait(self) -> Result<Seq, JournalError> {
-        let settled = |p: &Progress| p.durable >= self.upto.0 || p.failed.is_some();
-        if !settled(&self.commits.progress.borrow()) {
-            // The sender lives in `commits`, which we hold: the channel cannot close.
-            let _ = self.commits.progress.subscribe().wait_for(settled).await;
-        }
-        let progress = self.commits.progress.borrow();
-        match &progress.failed {
-            Some(error) if progress.durable < self.upto.0 => Err(error.clone()),
-            _ => Ok(self.upto),
-        }
+        Reached { commits: &self.commits, upto: self.upto.0 }.await?;
+        Ok(self.upto)
     }
 }
 
@@ -124,40 +163,32 @@ impl Ticket {
 #[derive(Debug)]
 pub struct Subscription {
     commits: Arc<Commits>,
-    progress: watch::Receiver<Progress>,
 }
 
 impl Subscription {
     /// The durable records from `from` on that are still at hand; `None` when older ones must be read from the store.
     pub fn recent(&self, from: Seq) -> Option<Vec<Arc<Record>>> {
-        let durable = self.commits.durable();
-        if from >= durable {
+        let state = self.commits.state();
+        if from.0 >= state.durable {
             return Some(Vec::new());
         }
-        let recent = self.commits.recent();
-        let first = recent.records.front()?.seq;
+        let first = state.recent.front()?.seq;
         let skip = usize::try_from(from.0.checked_sub(first.0)?).ok()?;
-        Some(recent.records.iter().skip(skip).cloned().collect())
+        Some(state.recent.iter().skip(skip).cloned().collect())
     }
 
     /// Waits until records from `from` on are durable; the error when nothing more will be.
     pub async fn beyond(&mut self, from: Seq) -> Result<(), JournalError> {
-        let settled = |p: &Progress| p.durable > from.0 || p.failed.is_some();
-        let progress = self.progress.wait_for(settled).await;
-        match progress {
-            Ok(p) if p.durable > from.0 => Ok(()),
-            Ok(p) => Err(p.failed.clone().unwrap_or(JournalError::Busy)),
-            Err(_) => Err(JournalError::Unavailable("the session left memory".into())),
-        }
+        Reached { commits: &self.commits, upto: from.0 + 1 }.await
     }
 }
 
 impl Drop for Subscription {
     fn drop(&mut self) {
-        let mut recent = self.commits.recent();
-        recent.subscribers -= 1;
-        if recent.subscribers == 0 {
-            recent.records = VecDeque::new();
+        let mut state = self.commits.state();
+        state.subscribers -= 1;
+        if state.subscribers == 0 {
+            state.recent = VecDeque::new();
         }
     }
 }

@@ -262,7 +262,7 @@ impl State {
 impl Step {
     /// The call to go on with: the first of the model's without a result, but before it what its body started and left
     /// behind.
-    fn open_call(&self, cancelled: bool) -> Option<&CallPath> {
+    pub(super) fn open_call(&self, cancelled: bool) -> Option<&CallPath> {
         let (top, call) = self.calls.iter().find(|(path, c)| path.is_top() && !c.result)?;
         // A body that has not started has started nothing.
         if matches!(call.body, CallBody::Running { .. } | CallBody::NotStarted) {

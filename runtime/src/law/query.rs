@@ -9,6 +9,12 @@ impl State {
         self.turn.as_deref()?.step.as_ref()?.calls.get(path)
     }
 
+    /// The call that [`State::next`] would name, without asking what it owes: for who only wants to know which.
+    pub fn call_under_way(&self) -> Option<&CallPath> {
+        let turn = self.turn.as_deref().filter(|t| t.cancelled.is_none() && t.owed.is_empty())?;
+        turn.step.as_ref()?.open_call(false)
+    }
+
     /// The calls of the model in the open step that have no result yet, in order, with their tools' names.
     pub fn open_calls(&self) -> Vec<(CallPath, Arc<str>)> {
         let Some(step) = self.turn.as_deref().and_then(|t| t.step.as_ref()) else { return Vec::new() };

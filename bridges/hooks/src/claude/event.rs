@@ -79,6 +79,12 @@ impl Event {
         }
     }
 
+    /// Every event of the client, and whether it fires here.
+    pub(crate) fn every() -> impl Iterator<Item = (&'static str, bool)> {
+        let runs = Event::ALL.into_iter().map(|event| (event.name(), true));
+        runs.chain(NOT_YET.into_iter().map(|name| (name, false)))
+    }
+
     /// The known name that a misspelt one is closest to, if any is close.
     pub(crate) fn nearest(name: &str) -> Option<&'static str> {
         Event::ALL

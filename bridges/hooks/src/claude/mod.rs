@@ -135,6 +135,11 @@ impl ClaudeHooks {
         payload::transcript(&self.house.transcripts, session)
     }
 
+    /// Every event of the client, and whether hooks on it run here.
+    pub fn events() -> impl Iterator<Item = (&'static str, bool)> {
+        Event::every()
+    }
+
     /// How many handlers were loaded.
     pub fn len(&self) -> usize {
         self.hooks.values().map(Vec::len).sum()

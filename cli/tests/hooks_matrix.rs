@@ -1,0 +1,154 @@
+//! The vectors: each is a case that is run, and the committed table is made of them.
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use std::{collections::HashSet, fs, path::Path, process::Command};
+use tempfile::TempDir;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Vector {
+    id: String,
+    #[serde(rename = "group")]
+    _group: String,
+    #[serde(rename = "about")]
+    _about: String,
+    #[serde(default)]
+    note: String,
+    event: String,
+    hooks: Vec<Hook>,
+    /// Instead of a hook that prints and exits.
+    command: Option<String>,
+    matcher: Option<String>,
+    tool: Option<String>,
+    input: Option<Box<RawValue>>,
+    /// How many hooks are started, unless it is all of them.
+    runs: Option<usize>,
+    client: String,
+    exact: String,
+    strict: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Hook {
+    #[serde(default)]
+    stdout: String,
+    #[serde(default)]
+    stderr: String,
+    #[serde(default)]
+    exit: i32,
+    timeout: Option<Box<RawValue>>,
+    #[serde(rename = "onFailure")]
+    on_failure: Option<Box<RawValue>>,
+    #[serde(rename = "async")]
+    background: Option<Box<RawValue>>,
+    #[serde(rename = "if")]
+    condition: Option<Box<RawValue>>,
+}
+
+fn vectors() -> Vec<Vector> {
+    serde_json::from_str(portcullis::hooks::CLAUDE_VECTORS).unwrap()
+}
+
+fn json(text: &str) -> String {
+    serde_json::to_string(text).unwrap()
+}
+
+impl Vector {
+    /// The case, in the format of docs/hook-cases.md.
+    fn case(&self, outcome: &str) -> String {
+        let handlers: Vec<String> = self.hooks.iter().map(|hook| self.handler(hook)).collect();
+        let matcher = self.matcher.as_ref().map(|m| format!("\"matcher\":{},", json(m))).unwrap_or_default();
+        let config = format!(
+            r#"{{"hooks":{{{}:[{{{matcher}"hooks":[{}]}}]}}}}"#,
+            json(&self.event),
+            handlers.join(",")
+        );
+        let tool = self.tool.as_deref().unwrap_or("Bash");
+        let input = self.input.as_ref().map_or(r#"{"command":"ls"}"#, |input| input.get());
+        let mut parts = outcome.split('+');
+        let decision = parts.next().unwrap();
+        let rest: Vec<&str> = parts.collect();
+        let runs = self.runs.unwrap_or(self.hooks.len());
+        let contexts = usize::from(rest.contains(&"context"));
+        let halt = rest.contains(&"halt");
+        let rewrite = match self.event.as_str() {
+            "PreToolUse" => format!(r#","effective_input_unchanged":{}"#, !rest.contains(&"rewrite")),
+            _ => String::new(),
+        };
+        let known = ["context", "halt", "rewrite"];
+        assert!(rest.iter().all(|part| known.contains(part)), "{}: {outcome}", self.id);
+        format!(
+            r#"{{"id":{},"dialect":"claude","event":{},"tool_name":{},"tool_input":{input},"hooks_config":{config},
+                "expected":{{"decision":{},"handlers_run":{runs},"context_count":{contexts},"halt":{halt}{rewrite}}}}}"#,
+            json(&self.id),
+            json(&self.event),
+            json(tool),
+            json(decision),
+        )
+    }
+
+    fn handler(&self, hook: &Hook) -> String {
+        let quote = |text: &str| format!("'{}'", text.replace('\'', "'\\''"));
+        let prints = || {
+            let (out, err) = (quote(&hook.stdout), quote(&hook.stderr));
+            format!("cat >/dev/null; printf %s {out}; printf %s {err} >&2; exit {}", hook.exit)
+        };
+        let command = self.command.clone().unwrap_or_else(prints);
+        let more = [
+            ("timeout", &hook.timeout),
+            ("onFailure", &hook.on_failure),
+            ("async", &hook.background),
+            ("if", &hook.condition),
+        ];
+        let more =
+            more.into_iter().filter_map(|(key, raw)| Some(format!(",\"{key}\":{}", raw.as_ref()?.get())));
+        format!("{{\"type\":\"command\",\"command\":{}{}}}", json(&command), more.collect::<String>())
+    }
+}
+
+// C-BRIDGE-1, C-BRIDGE-2
+#[test]
+fn each_vector_holds_in_both_fidelities() {
+    let vectors = vectors();
+    let ids: HashSet<&str> = vectors.iter().map(|vector| &*vector.id).collect();
+    assert!(ids.len() == vectors.len() && ids.len() >= 60);
+    for fidelity in ["exact", "strict"] {
+        let dir = TempDir::new().unwrap();
+        for vector in &vectors {
+            let folder = dir.path().join(&vector.id);
+            fs::create_dir(&folder).unwrap();
+            let outcome = if fidelity == "exact" { &vector.exact } else { &vector.strict };
+            fs::write(folder.join("case.json"), vector.case(outcome)).unwrap();
+        }
+        let output = Command::new(env!("CARGO_BIN_EXE_portcullis"))
+            .args(["hooks", "test", "--fidelity", fidelity])
+            .arg(dir.path())
+            .output()
+            .unwrap();
+        let out = String::from_utf8(output.stdout).unwrap();
+        let failed: Vec<&str> = out.lines().filter(|line| line.starts_with("FAIL")).collect();
+        assert!(failed.is_empty() && output.status.success(), "{fidelity}: {failed:#?}");
+        assert!(out.ends_with(&format!("{} passed, 0 failed\n", vectors.len())));
+    }
+    // Where exact differs from the client there is a reason.
+    for vector in &vectors {
+        let differs = vector.exact != vector.client || vector.strict != vector.client;
+        assert_eq!(differs, !vector.note.is_empty(), "{}", vector.id);
+    }
+}
+
+// C-BRIDGE-4
+#[test]
+fn the_committed_table_is_current() {
+    let output = Command::new(env!("CARGO_BIN_EXE_portcullis")).args(["hooks", "matrix"]).output().unwrap();
+    assert!(output.status.success());
+    let committed = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/compatibility.md");
+    let committed = fs::read_to_string(committed).unwrap();
+    assert_eq!(
+        String::from_utf8(output.stdout).unwrap(),
+        committed,
+        "`portcullis hooks matrix > docs/compatibility.md`"
+    );
+}
