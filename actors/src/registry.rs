@@ -1,15 +1,18 @@
-//! RegistryActor: one per arbiter. Runs calls over the table; `Execute` is re-entrant, so a call made inside a call
-//! never waits for itself.
+//! RegistryActor: one per arbiter. Runs the calls of steps over the table; `Execute` is re-entrant, so a call made inside
+//! a call never waits for itself.
 
 use crate::{
-    cx::Room,
+    cx::{Room, SessionCx},
     judge::Stop,
     pipeline::{self, Lanes},
 };
 use actix::prelude::*;
-use futures::FutureExt;
-use portcullis_runtime::{CallKey, Cancel, SessionId};
+use futures::{FutureExt, future::join_all};
+use portcullis_runtime::{CallKey, CallPath, Cancel, SessionId};
 use std::{panic::AssertUnwindSafe, pin::pin, rc::Rc};
+
+/// How many bodies of one step overlap at most.
+const OVERLAP: usize = 10;
 
 /// The actor.
 pub(crate) struct RegistryActor {
@@ -20,12 +23,13 @@ impl Actor for RegistryActor {
     type Context = Context<Self>;
 }
 
-/// Carries a call of an open step from wherever the log left it to its result.
+/// Carries the calls of an open step from wherever the log left them to their results. One ask a step, however many calls
+/// it has.
 pub(crate) struct Execute {
     pub(crate) session: SessionId,
-    pub(crate) key: CallKey,
+    pub(crate) turn: u64,
+    pub(crate) step: u32,
     pub(crate) cancel: Cancel,
-    pub(crate) lanes: Lanes,
 }
 
 impl Message for Execute {
@@ -35,20 +39,61 @@ impl Message for Execute {
 impl actix::Handler<Execute> for RegistryActor {
     type Result = ResponseFuture<Result<(), Stop>>;
 
-    fn handle(&mut self, call: Execute, _: &mut Context<Self>) -> Self::Result {
-        let cx = self.room.find(&call.session);
+    fn handle(&mut self, execute: Execute, _: &mut Context<Self>) -> Self::Result {
+        let cx = self.room.find(&execute.session);
         Box::pin(async move {
-            match cx {
-                // A defect of ours ends this call's turn, not the actor that every session here depends on.
-                Some(cx) => {
-                    let run = pin!(pipeline::run(cx, call.key, call.cancel, call.lanes));
-                    match AssertUnwindSafe(run).catch_unwind().await {
-                        Ok(ran) => ran,
-                        Err(_) => Err(Stop::Failed),
-                    }
-                }
-                None => Err(Stop::Cancelled),
-            }
+            let Some(cx) = cx else { return Err(Stop::Cancelled) };
+            // A defect of ours ends this step's turn, not the actor that every session here depends on.
+            let run = pin!(execute.run(&cx));
+            AssertUnwindSafe(run).catch_unwind().await.unwrap_or(Err(Stop::Failed))
         })
     }
+}
+
+impl Execute {
+    async fn run(&self, cx: &Rc<SessionCx>) -> Result<(), Stop> {
+        let mut last = None;
+        while let Some(first) = cx.ledger.read(|s| s.call_under_way().cloned()) {
+            if self.cancel.is_cancelled() {
+                return Err(Stop::Cancelled);
+            }
+            // A call that came back without its result waits for something that only the turn can see to.
+            if last.as_ref() == Some(&first) {
+                return Ok(());
+            }
+            let group = overlapping(cx, &first);
+            if group.len() < 2 {
+                self.call(cx, first.clone(), Lanes::alone()).await?;
+            } else {
+                let lanes = Lanes::group(group.len());
+                let calls = group.into_iter().zip(lanes).map(|(call, lanes)| self.call(cx, call, lanes));
+                let stops = join_all(calls).await.into_iter().filter_map(Result::err);
+                // A journal that failed says more than a cancel.
+                let worst = stops.max_by_key(|stop| matches!(stop, Stop::Journal(_)));
+                worst.map_or(Ok(()), Err)?;
+            }
+            last = Some(first);
+        }
+        Ok(())
+    }
+
+    async fn call(&self, cx: &Rc<SessionCx>, call: CallPath, lanes: Lanes) -> Result<(), Stop> {
+        let key = CallKey { turn: self.turn, step: self.step, call };
+        pipeline::run(cx.clone(), key, self.cancel.clone(), lanes).await
+    }
+}
+
+/// The calls from this one on whose tools are all safe to overlap (C-TURN-5); none when its own is not.
+fn overlapping(cx: &SessionCx, first: &CallPath) -> Vec<CallPath> {
+    let safe = |name: &str| cx.profile.table.find(name).is_some_and(|(spec, _)| spec.concurrency_safe);
+    let open = cx.ledger.read(|s| {
+        let safe_itself = s.call_name(first).is_some_and(|name| safe(&name));
+        if safe_itself { s.open_calls() } else { Vec::new() }
+    });
+    open.into_iter()
+        .skip_while(|(path, _)| path != first)
+        .take_while(|(_, name)| safe(name))
+        .map(|(path, _)| path)
+        .take(OVERLAP)
+        .collect()
 }

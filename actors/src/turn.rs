@@ -3,7 +3,6 @@
 use crate::{
     cx::SessionCx,
     judge::{Stop, judge},
-    pipeline::Lanes,
     registry::{Execute, RegistryActor},
     session::{SessionActor, TurnOver},
 };
@@ -13,17 +12,14 @@ use futures::{
     future::{Either, select},
 };
 use portcullis_runtime::{
-    AssistantBlock, AssistantMessage, At, Body, Boundary, CallKey, CallPath, Cancel, CauseName,
-    ChildStarting, Draft, EndReason, Ending, Finish, HeaderChanged, ModelError, ModelEvent, ModelRequest,
-    ModelRequested, Point, PromptSubmit, SessionStart, Source, Starting, StepStart, SubagentStart, Subject,
-    Submitted, TurnCancelled, TurnContinuation, TurnStop, Usage,
+    AssistantBlock, AssistantMessage, At, Body, Boundary, Cancel, CauseName, ChildStarting, Draft, EndReason,
+    Ending, Finish, HeaderChanged, ModelError, ModelEvent, ModelRequest, ModelRequested, Point, PromptSubmit,
+    SessionStart, Source, Starting, StepStart, SubagentStart, Subject, Submitted, TurnCancelled,
+    TurnContinuation, TurnStop, Usage,
     law::{CallOwes, Next, Passed, State},
 };
 use std::{pin::pin, rc::Rc, sync::Arc};
 use tracing::Instrument;
-
-/// How many bodies of one step overlap at most.
-const OVERLAP: usize = 10;
 
 /// The actor.
 pub(crate) struct TurnActor {
@@ -153,7 +149,7 @@ impl Driver {
                 let at = self.ledger_read(|s| At::step(s.open_turn().unwrap_or_default(), s.step_number()));
                 self.commit(vec![Draft::new(at, ModelRequested { attempt })]).await
             }
-            Next::Call { path, .. } => self.calls(path).await,
+            Next::Call { .. } => self.calls().await,
             Next::Idle | Next::Await => {
                 self.fail("nothing_owed", "the turn waits for something that is not there").await
             }
@@ -161,52 +157,15 @@ impl Driver {
         }
     }
 
-    /// Runs the step's calls from this one on: alone, or together with those behind it whose tools, like its own, are
-    /// safe to overlap (C-TURN-5).
-    async fn calls(&self, first: CallPath) -> Result<Option<EndReason>, Stop> {
-        let (turn, step) = self.cx.ledger.read(|s| (s.open_turn().unwrap_or_default(), s.step_number()));
-        let ask = |call, lanes| {
-            let key = CallKey { turn, step, call };
-            let session = self.cx.info.id.clone();
-            self.cx.hop();
-            self.registry.send(Execute { session, key, cancel: self.cancel.clone(), lanes })
-        };
-        let group = self.overlapping(&first);
-        if group.len() < 2 {
-            return match ask(first, Lanes::alone()).await {
-                Ok(ran) => ran.map(|()| None),
-                Err(_) => self.fail("registry_gone", "the tool registry's actor is gone").await,
-            };
+    /// Has the step's calls run to their results, in one ask.
+    async fn calls(&self) -> Result<Option<EndReason>, Stop> {
+        let (turn, step) = self.ledger_read(|s| (s.open_turn().unwrap_or_default(), s.step_number()));
+        let execute = Execute { session: self.cx.info.id.clone(), turn, step, cancel: self.cancel.clone() };
+        self.cx.hop();
+        match self.registry.send(execute).await {
+            Ok(ran) => ran.map(|()| None),
+            Err(_) => self.fail("registry_gone", "the tool registry's actor is gone").await,
         }
-        let lanes = Lanes::group(group.len());
-        let asks = group.into_iter().zip(lanes).map(|(call, lanes)| ask(call, lanes));
-        let mut stopped = Ok(None);
-        for ran in futures::future::join_all(asks).await {
-            match ran {
-                Ok(Ok(())) => {}
-                // A journal that failed says more than a cancel.
-                Ok(Err(stop)) if !matches!(stopped, Err(Stop::Journal(_))) => stopped = Err(stop),
-                Ok(Err(_)) => {}
-                Err(_) => return self.fail("registry_gone", "the tool registry's actor is gone").await,
-            }
-        }
-        stopped
-    }
-
-    /// The calls from this one on whose tools are all safe to overlap; none when its own is not.
-    fn overlapping(&self, first: &CallPath) -> Vec<CallPath> {
-        let safe =
-            |name: &str| self.cx.profile.table.find(name).is_some_and(|(spec, _)| spec.concurrency_safe);
-        let open = self.cx.ledger.read(|s| {
-            let safe_itself = s.call_facts(first).is_some_and(|call| safe(&call.name));
-            if safe_itself { s.open_calls() } else { Vec::new() }
-        });
-        open.into_iter()
-            .skip_while(|(path, _)| path != first)
-            .take_while(|(_, name)| safe(name))
-            .map(|(path, _)| path)
-            .take(OVERLAP)
-            .collect()
     }
 
     /// Commits, with all that follows without anyone being asked; then does what the last record is there for: sends the

@@ -299,6 +299,10 @@ pub(crate) fn tools(ran: &Ran) -> Vec<Arc<dyn Tool>> {
             tokio::task::yield_now().await;
             if cx.attempt == 1 { Err(ToolError::new("not the first time")) } else { Ok("at last".into()) }
         })),
+        Arc::new(raw_tool(spec("Hang"), async |_, cx: ToolCx| {
+            cx.cancel.cancelled().await;
+            Err(ToolError::new("called off"))
+        })),
         // Runs again after a crash: what it made before is reused, so nothing in it happens twice.
         Arc::new(raw_tool(spec("Plan").idempotent(), async move |call: Execution, cx: ToolCx| {
             plan.body(&call);
@@ -366,6 +370,7 @@ fn answer(asked: &str, answers: usize) -> Vec<ModelEvent> {
         0 if of("delegate") => &[("Plan", "x")],
         1 if of("delegate") => &[("Agent", "x"), ("Note", "after")],
         0 if of("dig") => &[("Note", "shovel"), ("Note", "ask deeper")],
+        0 if of("hang") => &[("Look", "a"), ("Hang", "x"), ("Note", "never")],
         0 if of("once") => &[("Once", "x")],
         _ => &[],
     };

@@ -3,6 +3,7 @@
 //! The journal's order of appends over the whole tree of sessions is recorded once. Then, for each of its prefixes, another
 //! runtime finds exactly that prefix and plays the script to its end.
 
+mod cancel;
 mod faults;
 mod house;
 mod logs;

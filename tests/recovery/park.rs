@@ -67,18 +67,25 @@ async fn left_at_any_question_the_next_process_answers_it() {
         let before = stored(&tape).await;
         let mut blurred = Blurred::default();
         blurred.add(&before);
-        let (tape, ran) = (Tape::holding(before.clone()), Ran::default());
-        // A body that may not run again takes the question with it; any other call is answered by the next process.
+        let (mut tape, mut before) = (Tape::holding(before.clone()), before);
+        // A body that may not run again takes the question with it; any other call is answered by the next process,
+        // which is shut down at once, too.
         if blurred.unknown.is_empty() {
+            let ran = Ran::default();
             let (runtime, session) = open(&tape, &ran).await;
             let again = question(&session).await;
             assert_eq!((&again.id, again.digest), (&ask.id, ask.digest));
             session.answer(&again, yes_or_no(&again)).await.unwrap();
-            runtime.shutdown(NEVER).await;
+            runtime.shutdown(Duration::ZERO).await;
+            ran_nothing_twice(&before, &ran, &request);
+            before = stored(&tape).await;
+            blurred.add(&before);
+            tape = Tape::holding(before.clone());
             answered += 1;
         } else {
             lost += 1;
         }
+        let ran = Ran::default();
         finish(builder(Mind::Fixed, Staff::Same, &ran), tape.clone(), Path::new("/")).await;
         let after = stored(&tape).await;
         lawful(&after);

@@ -22,6 +22,30 @@ struct Vector {
     note: String,
 }
 
+/// Differences that are no decisions, so that no vector can show them: what it is about, the client, here.
+const ELSEWHERE: [(&str, &str, &str); 12] = [
+    (
+        "several hooks on one event",
+        "start together; effects in the order in which they end",
+        "run one after another in the order of the configuration; verdicts are the same",
+    ),
+    ("context of several hooks before a call", "one text", "one text each"),
+    ("feedback of a Stop hook", "reaches newer models twice", "reaches the model once"),
+    ("a hook's process", "leads a session", "leads a process group"),
+    ("`async` with `asyncRewake`", "exit 2 wakes the model", "what it says waits for the next request"),
+    (
+        "`{\"async\":true}` as first line of output",
+        "goes on in the background",
+        "is waited for, and decides nothing",
+    ),
+    ("records of an `async` hook", "none", "handed to the host, which cannot append them yet"),
+    ("`prompt_id` in a subagent", "of the user's prompt", "of what the subagent was asked"),
+    ("`agent_transcript_path`", "a file", "a name; nobody writes it yet"),
+    ("`effort`, `mcp_server`, costs of a resumed session", "sent where they apply", "never sent"),
+    ("`CLAUDE_ENV_FILE`", "set on starts", "not set: exports would reach no later command"),
+    ("handlers of type http, prompt, agent, mcp_tool", "run", "are loaded, reported, and not run"),
+];
+
 /// Prints it.
 pub(super) fn matrix() -> Result<ExitCode, Problem> {
     let vectors: Vec<Vector> = serde_json::from_str(CLAUDE_VECTORS)?;
@@ -32,8 +56,8 @@ pub(super) fn matrix() -> Result<ExitCode, Problem> {
 
 fn table(vectors: &[Vector]) -> String {
     let mut out = String::from(
-        "# Compatibility with Claude Code\n\nPrinted by `portcullis hooks matrix` from `bridges/hooks/vectors/claude.json`; each row is a test. \
-         *Exact* and *strict* are\nthe fidelities; bold is where one differs from the client.\n",
+        "# Compatibility with Claude Code\n\nPrinted by `portcullis hooks matrix` from `bridges/hooks/vectors/claude.json`; each row with outcomes is \
+         a test. *Exact*\nand *strict* are the fidelities; bold is where one differs from the client.\n",
     );
     let mut group = "";
     for vector in vectors {
@@ -54,6 +78,10 @@ fn table(vectors: &[Vector]) -> String {
             shown(&vector.strict),
             vector.note
         );
+    }
+    out.push_str("\n## What is no decision\n\n| about | client | here |\n|---|---|---|\n");
+    for (about, client, here) in ELSEWHERE {
+        let _ = writeln!(out, "| {about} | {client} | {here} |");
     }
     out.push_str("\n## Events\n\n| event | its hooks |\n|---|---|\n");
     for (event, runs) in ClaudeHooks::events() {
