@@ -87,8 +87,8 @@ impl Driver {
             if let (Some(turn), true) = (turn, span.is_none()) {
                 span = tracing::info_span!(parent: &self.cx.span, "turn", turn);
             }
-            // Pinned here, so that the span wraps a pointer: this future is large, and each move of it is a copy.
-            let carried = pin!(self.carry_out(next, &mut passed)).instrument(span.clone()).await;
+            // Boxed, and in boxes itself: kept under a kilobyte each, such futures are cheap to allocate and to move.
+            let carried = Box::pin(self.carry_out(next, &mut passed)).instrument(span.clone()).await;
             let step = match carried {
                 Ok(None) => continue,
                 other => other,
@@ -120,41 +120,44 @@ impl Driver {
     }
 
     async fn carry_out(&self, next: Next, passed: &mut Option<Passed>) -> Result<Option<EndReason>, Stop> {
-        match next {
-            Next::Commit(drafts) => {
-                *passed = None;
-                self.commit(drafts).await
-            }
+        let before = passed.take();
+        let drafts = match next {
+            Next::Commit(drafts) => drafts,
             Next::Judge { point, subject } => {
-                self.judge(point, &subject).await?;
+                // Boxed, as all that is large and not always there: this future is moved about.
+                if !self.nobody_at(point) {
+                    Box::pin(self.judge(point, &subject)).await?;
+                }
                 // A handler that answered all the same while the turn was cancelled closes nothing.
                 if self.cancel.is_cancelled() {
                     return Err(Stop::Cancelled);
                 }
-                let closing = self.cx.ledger.read(|s| s.close(point, &subject));
+                let closing = self.ledger_read(|s| s.close(point, &subject));
                 if closing.is_empty() {
                     *passed = Some((point, subject));
                     return Ok(None);
                 }
-                *passed = None;
-                self.commit(closing).await
+                closing
             }
-            Next::OpenStep { step } => {
-                *passed = None;
-                let drafts = self.ledger_read(|s| self.step(s, step));
-                self.commit(drafts).await
-            }
+            Next::OpenStep { step } => self.ledger_read(|s| self.step(s, step)),
             Next::Model { attempt } => {
-                *passed = None;
                 let at = self.ledger_read(|s| At::step(s.open_turn().unwrap_or_default(), s.step_number()));
-                self.commit(vec![Draft::new(at, ModelRequested { attempt })]).await
+                vec![Draft::new(at, ModelRequested { attempt })]
             }
-            Next::Call { .. } => self.calls().await,
+            Next::Call { .. } => {
+                *passed = before;
+                return self.calls().await;
+            }
             Next::Idle | Next::Await => {
-                self.fail("nothing_owed", "the turn waits for something that is not there").await
+                let message = "the turn waits for something that is not there";
+                return Box::pin(self.fail("nothing_owed", message)).await;
             }
-            _ => self.fail("unknown_step", "the law asks for something that this driver does not know").await,
-        }
+            _ => {
+                let message = "the law asks for something that this driver does not know";
+                return Box::pin(self.fail("unknown_step", message)).await;
+            }
+        };
+        self.commit(drafts).await
     }
 
     /// Has the step's calls run to their results, in one ask.
@@ -164,7 +167,7 @@ impl Driver {
         self.cx.hop();
         match self.registry.send(execute).await {
             Ok(ran) => ran.map(|()| None),
-            Err(_) => self.fail("registry_gone", "the tool registry's actor is gone").await,
+            Err(_) => Box::pin(self.fail("registry_gone", "the tool registry's actor is gone")).await,
         }
     }
 
@@ -182,7 +185,7 @@ impl Driver {
             match records.last().map(|record| (&record.at, &record.body)) {
                 Some((at, Body::ModelRequested(requested))) => {
                     self.cx.barrier().await?;
-                    drafts = self.model(at.clone(), requested.attempt).await?;
+                    drafts = Box::pin(self.model(at.clone(), requested.attempt)).await?;
                 }
                 Some((_, Body::TurnEnd(end))) => {
                     self.cx.join_turn(end.dropped.iter().copied());
@@ -297,7 +300,7 @@ impl Driver {
         });
         let request = ModelRequest::new(header, messages, attempt, self.cancel.clone());
         let span = tracing::info_span!("step", step = at.step, attempt);
-        match self.cx.pass.away(self.stream(request).instrument(span)).await {
+        match self.cx.pass.away(Box::pin(self.stream(request)).instrument(span)).await {
             Ok(Some(message)) => Ok(vec![Draft::new(at, message)]),
             Ok(None) => Err(Stop::Cancelled),
             Err(error) => Ok(self.ledger_read(|s| s.fail(error.code(), &error.to_string()))),

@@ -61,8 +61,8 @@ impl Trip {
             stopped: RefCell::new(None),
             given_up: Notify::new(),
         };
-        // Pinned here, so that what it is handed to holds a pointer: this future is large, and each move of it is a copy.
-        let run = pin!(chain.run());
+        // Boxed: this future is large, and what holds it is moved about.
+        let run = Box::pin(chain.run());
         let outcome = self.cx.pass.away(run).await;
         if let Some(stop @ (Stop::Journal(_) | Stop::Failed)) = chain.stopped.take() {
             return Err(stop);

@@ -129,7 +129,7 @@ impl Trip {
                 CallOwes::Await => return Ok(()),
                 CallOwes::Seal | CallOwes::Done => {
                     if let Some(attempt) = self.seal(passed).await?
-                        && self.dispatched(attempt, passed).await?
+                        && Box::pin(self.dispatched(attempt, passed)).await?
                     {
                         return Ok(());
                     }
@@ -155,7 +155,7 @@ impl Trip {
                         return Err(Stop::Cancelled);
                     }
                     self.put(ToolDispatched { attempt })?;
-                    if self.dispatched(attempt, passed).await? {
+                    if Box::pin(self.dispatched(attempt, passed)).await? {
                         return Ok(());
                     }
                 }

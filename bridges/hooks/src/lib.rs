@@ -62,7 +62,7 @@
 //!   `agent_transcript_path` names is the host's to write, like the transcript. `effort`, `mcp_server`, and what SessionStart
 //!   says about a resumed conversation's tokens are never sent. `CLAUDE_ENV_FILE` is not set.
 //! - A hook with `async` is started and not waited for; its records and its context go to the host ([`Options::late`]) when it
-//!   has ended. With `asyncRewake` beside it the feedback waits for the next turn, where the client would wake the model.
+//!   has ended. With `asyncRewake` beside it the feedback waits for the next request, where the client would wake the model.
 //! - An expression as matcher whose matching could take exponentially long is refused, and reported.
 //!
 //! # The transcript

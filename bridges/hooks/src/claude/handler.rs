@@ -160,7 +160,7 @@ impl Reader<'_> {
         if background && (blocks_on_failure || rewakes) {
             let what = if rewakes { "`asyncRewake`" } else { "`onFailure`" };
             let why = if rewakes {
-                "does not wake the model here: what it says waits for the next turn"
+                "does not wake the model here: what it says waits for the next request"
             } else {
                 "means nothing on a hook that nobody waits for"
             };
