@@ -254,6 +254,11 @@ impl Control {
         lock(&self.turns).queued.insert(seq, cell);
     }
 
+    /// Someone waits for the open turn.
+    pub(crate) fn open_cell(&self, cell: TurnCell) {
+        lock(&self.turns).open.push(cell);
+    }
+
     /// These prompts are in the open turn now.
     pub(crate) fn join_turn(&self, taken: impl Iterator<Item = Seq>) {
         let Turns { queued, open } = &mut *lock(&self.turns);

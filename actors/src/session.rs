@@ -96,22 +96,34 @@ impl StreamHandler<Submit> for SessionActor {
                 return self.poisoned(&error, ctx);
             }
         };
-        for seq in first.0..first.0 + count {
-            if let Some(cell) = &cell {
-                cx.control.expect_turn(portcullis_runtime::Seq(seq), cell.clone());
+        let taken = records.iter().find_map(|record| match &record.body {
+            Body::TurnStart(start) => Some(start.takes.clone()),
+            _ => None,
+        });
+        match (&cell, taken) {
+            // Other things may have been taken along; these prompts share one cell.
+            (Some(cell), Some(taken)) => {
+                cx.control.open_cell(cell.clone());
+                cx.join_turn(taken.into_iter().filter(|seq| *seq < first));
+                self.drive(ctx);
             }
-        }
-        for record in &records {
-            if let Body::TurnStart(start) = &record.body {
-                cx.join_turn(start.takes.iter().copied());
+            (Some(cell), None) => {
+                for seq in first.0..first.0 + count {
+                    cx.control.expect_turn(portcullis_runtime::Seq(seq), cell.clone());
+                }
+                self.wake(ctx);
             }
+            (None, _) => self.wake(ctx),
         }
-        self.wake(ctx);
         let acknowledge = async move {
             let durable = cx.barrier().await;
             let _ = submit.reply.send(durable.map(|()| cell.map(|cell| Turn { cell })));
         };
-        ctx.spawn(acknowledge.into_actor(self));
+        // A journal that commits at once needs nobody to wait for it.
+        let mut acknowledge = Box::pin(acknowledge);
+        if futures::FutureExt::now_or_never(&mut acknowledge).is_none() {
+            ctx.spawn(acknowledge.into_actor(self));
+        }
     }
 
     fn finished(&mut self, _: &mut Context<Self>) {
@@ -151,6 +163,11 @@ impl SessionActor {
             }
             _ => return,
         }
+        self.drive(ctx);
+    }
+
+    /// Starts the actor of the turn that is open.
+    fn drive(&mut self, ctx: &mut Context<Self>) {
         let cancel = Cancel::new();
         self.cx.control.open_turn(cancel.clone());
         let turn = TurnActor {

@@ -42,8 +42,11 @@ impl Actor for TurnActor {
             let end = driver.run().await;
             watch.told = true;
             cx.hop();
-            // The session outlives its turns; when it is gone, nobody waits.
-            let _ = session.send(TurnOver { end: Some(end) }).await;
+            // Nothing is waited for that the session has to say to this. It outlives its turns; when it is gone, nobody
+            // waits, and when its mailbox is full, its turn comes.
+            if let Err(SendError::Full(over)) = session.try_send(TurnOver { end: Some(end) }) {
+                let _ = session.send(over).await;
+            }
         };
         ctx.spawn(turn.into_actor(self).map(|(), _, ctx| ctx.stop()));
     }

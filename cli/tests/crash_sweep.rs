@@ -58,7 +58,7 @@ enum Death {
     Never,
     /// This append is on disk, nothing behind it.
     After(u64),
-    /// What this append says has happened, and is not on disk.
+    /// What this append says has happened, and is not on disk; everything before it is.
     Before(u64),
 }
 
@@ -68,16 +68,21 @@ struct Deadly {
     inner: SqliteJournal,
     death: Death,
     appends: Arc<Mutex<u64>>,
+    last: Arc<Mutex<Option<Ticket>>>,
 }
 
 impl Deadly {
     fn new(dir: &Path, death: Death) -> Deadly {
         let inner = SqliteJournal::open(dir.join("journal.db")).unwrap();
-        Deadly { inner, death, appends: Arc::default() }
+        Deadly { inner, death, appends: Arc::default(), last: Arc::default() }
     }
 }
 
-fn die() -> ! {
+/// Dies once this append, and so all before it, is on disk.
+fn die_behind(ticket: Option<&Ticket>) -> ! {
+    while ticket.is_some_and(|ticket| !ticket.is_durable()) {
+        thread::sleep(Duration::from_millis(1));
+    }
     kill_process(getpid(), Signal::KILL).unwrap();
     loop {
         thread::park();
@@ -88,16 +93,14 @@ impl Journal for Deadly {
     fn append(&self, own: &mut Ownership, batch: Batch) -> Result<Ticket, JournalError> {
         let mut appends = self.appends.lock().unwrap();
         *appends += 1;
+        let mut last = self.last.lock().unwrap();
         if self.death == Death::Before(*appends) {
-            die();
+            die_behind(last.as_ref());
         }
         let ticket = self.inner.append(own, batch)?;
+        *last = Some(ticket.clone());
         if self.death == Death::After(*appends) {
-            while !ticket.is_durable() {
-                assert_eq!(own.commits.failure(), None);
-                thread::sleep(Duration::from_millis(1));
-            }
-            die();
+            die_behind(last.as_ref());
         }
         Ok(ticket)
     }
@@ -249,7 +252,7 @@ async fn sweep() {
     let after = (1..=appends).step_by(usize::try_from(step).unwrap()).map(Death::After);
     let before = (1 + step / 2..=appends).step_by(usize::try_from(step).unwrap()).map(Death::Before);
     let (mut kills, mut total) = (0, Seen::default());
-    for death in after.chain(before) {
+    for death in before.chain(after) {
         let seen = kill(death, &whole).await;
         kills += 1;
         total.unknown += seen.unknown;
