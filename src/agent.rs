@@ -73,7 +73,8 @@ pub fn agent_tool(kinds: Vec<AgentKind>) -> Result<impl Tool, SpecError> {
     if kinds.is_empty() {
         return Err(SpecError::Name("Agent (no kind of agent was given)".into()));
     }
-    let spec = ToolSpec::of::<Arguments>("Agent", about)?.concurrency_safe();
+    // Run again after a crash, it takes its child up where that one is, and starts nothing twice.
+    let spec = ToolSpec::of::<Arguments>("Agent", about)?.concurrency_safe().idempotent();
     Ok(raw_tool(spec, async move |call: Execution, cx: ToolCx| {
         let arguments = call.arguments.decode::<Arguments>()?;
         let kind = match &arguments.subagent_type {

@@ -91,7 +91,7 @@ impl SessionCx {
     /// Commits records of an open turn. Whatever is left over of a turn that is over (its loop died, its handler
     /// answered too late) has nothing more to say, and harms nobody.
     pub(crate) fn commit(&self, drafts: Vec<Draft>) -> Result<Ticket, Stop> {
-        self.commit_on(drafts, |_| Vec::new()).map(|(ticket, _)| ticket)
+        self.commit_on(drafts, |_| Vec::new(), |_| {})
     }
 
     /// Like `commit`, with what follows in the same append.
@@ -99,12 +99,13 @@ impl SessionCx {
         &self,
         drafts: Vec<Draft>,
         follow: impl FnMut(&State) -> Vec<Draft>,
-    ) -> Result<(Ticket, Vec<Arc<Record>>), Stop> {
+        see: impl FnMut(&Arc<Record>),
+    ) -> Result<Ticket, Stop> {
         let stale = self.ledger.read(|s| drafts.iter().any(|d| d.at.turn != s.open_turn()));
         if stale {
             return Err(Stop::Failed);
         }
-        Ok(self.ledger.commit_on(drafts, follow)?)
+        Ok(self.ledger.commit_on(drafts, follow, see)?)
     }
 
     /// Waits until everything committed so far is durable, letting other turns go on meanwhile.

@@ -37,16 +37,17 @@ impl Ledger {
     /// Seals, folds and enqueues these records as one append. The first failure poisons the ledger: every later commit
     /// and ticket fails alike, so nothing is built on what may not be there.
     pub(crate) fn commit(&self, drafts: Vec<Draft>) -> Result<Ticket, JournalError> {
-        self.commit_on(drafts, |_| Vec::new()).map(|(ticket, _)| ticket)
+        self.commit_on(drafts, |_| Vec::new(), |_| {})
     }
 
     /// Like `commit`, and with what `follow` says is owed after it, until that is nothing: one append for a whole run of
-    /// records between which nothing is awaited. The records come back, so that the caller sees what was added.
+    /// records between which nothing is awaited. `see` is shown each of them, so that the caller knows what was added.
     pub(crate) fn commit_on(
         &self,
         mut drafts: Vec<Draft>,
         mut follow: impl FnMut(&State) -> Vec<Draft>,
-    ) -> Result<(Ticket, Vec<Arc<Record>>), JournalError> {
+        mut see: impl FnMut(&Arc<Record>),
+    ) -> Result<Ticket, JournalError> {
         let mut own = self.own.borrow_mut();
         let own = own.as_mut().ok_or_else(|| self.released())?;
         if let Some(error) = own.commits.failure() {
@@ -66,12 +67,12 @@ impl Ledger {
                     own.commits.failed(error.clone());
                     return Err(error);
                 }
+                see(&record);
                 note_waits(&record, &mut batch.opens, &mut batch.closes);
                 batch.records.push(record);
             }
             drafts = follow(&state);
         }
-        let records = batch.records.clone();
         self.appends.set(self.appends.get() + 1);
         // A journal that panics has broken its word: the state is ahead of it, and nothing may be built on that.
         let commits = own.commits.clone();
@@ -81,7 +82,7 @@ impl Ledger {
         if let Err(error) = &ticket {
             commits.failed(error.clone());
         }
-        Ok((ticket?, records))
+        ticket
     }
 
     /// Waits until everything committed so far is durable. The only thing that stands before an effect.

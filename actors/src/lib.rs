@@ -4,7 +4,7 @@
 //! what is owed next, the actors here carry it out, and hold nothing of their own that matters: a session is its log.
 //!
 //! One thread holds the actix system; each *arbiter* is a thread that holds whole sessions. All actors of a session live
-//! on one arbiter and share its [`Ledger`](ledger) by `Rc`; what crosses threads are frozen snapshots, handles and
+//! on one arbiter and share its ledger by `Rc`; what crosses threads are frozen snapshots, handles and
 //! settle-once cells. Cancels and answers never go through a mailbox.
 //!
 //! It refuses to run where a panic cannot be contained (`panic = "abort"`), to open a live session twice, and to drop a

@@ -84,22 +84,24 @@ impl StreamHandler<Submit> for SessionActor {
         let count = drafts.len() as u64;
         // With no turn open, the one that takes these prompts opens in the same append.
         let idle = self.turn.is_none();
-        let opened = cx.ledger.commit_on(drafts, |s| match s.next(None) {
-            Next::Commit(drafts) if idle && s.open_turn().is_none() => drafts,
-            _ => Vec::new(),
-        });
-        let records = match opened {
-            Ok((_, records)) => records,
-            Err(error) => {
-                // Whoever sent it has gone if this cannot be delivered.
-                let _ = submit.reply.send(Err(error.clone()));
-                return self.poisoned(&error, ctx);
-            }
-        };
-        let taken = records.iter().find_map(|record| match &record.body {
-            Body::TurnStart(start) => Some(start.takes.clone()),
-            _ => None,
-        });
+        let mut taken = None;
+        let opened = cx.ledger.commit_on(
+            drafts,
+            |s| match s.next(None) {
+                Next::Commit(drafts) if idle && s.open_turn().is_none() => drafts,
+                _ => Vec::new(),
+            },
+            |record| {
+                if let Body::TurnStart(start) = &record.body {
+                    taken = Some(start.takes.clone());
+                }
+            },
+        );
+        if let Err(error) = opened {
+            // Whoever sent it has gone if this cannot be delivered.
+            let _ = submit.reply.send(Err(error.clone()));
+            return self.poisoned(&error, ctx);
+        }
         match (&cell, taken) {
             // Other things may have been taken along; these prompts share one cell.
             (Some(cell), Some(taken)) => {

@@ -14,7 +14,7 @@ use futures::{
 use portcullis_runtime::{
     AssistantBlock, AssistantMessage, At, Body, Boundary, Cancel, CauseName, ChildStarting, Draft, EndReason,
     Ending, Finish, HeaderChanged, ModelError, ModelEvent, ModelRequest, ModelRequested, Point, PromptSubmit,
-    SessionStart, Source, Starting, StepStart, SubagentStart, Subject, Submitted, TurnCancelled,
+    Record, SessionStart, Source, Starting, StepStart, SubagentStart, Subject, Submitted, TurnCancelled,
     TurnContinuation, TurnStop, Usage,
     law::{CallOwes, Next, Passed, State},
 };
@@ -168,7 +168,12 @@ impl Driver {
         let (turn, step) = self.ledger_read(|s| (s.open_turn().unwrap_or_default(), s.step_number()));
         let execute = Execute { session: self.cx.info.id.clone(), turn, step, cancel: self.cancel.clone() };
         self.cx.hop();
+        let before = self.ledger_read(|s| (s.head(), s.call_under_way().cloned()));
         match self.registry.send(execute).await {
+            Ok(Ok(())) if self.ledger_read(|s| (s.head(), s.call_under_way().cloned())) == before => {
+                Box::pin(self.fail("call_stuck", "a call came back without a result, and nothing was done"))
+                    .await
+            }
             Ok(ran) => ran.map(|()| None),
             Err(_) => Box::pin(self.fail("registry_gone", "the tool registry's actor is gone")).await,
         }
@@ -179,13 +184,15 @@ impl Driver {
     async fn commit(&self, mut drafts: Vec<Draft>) -> Result<Option<EndReason>, Stop> {
         loop {
             let turn = self.ledger_read(|s| s.open_turn().unwrap_or_default());
-            let (_, records) = self.cx.ledger.commit_on(drafts, |s| self.follow(s))?;
-            for record in &records {
+            let mut last = None;
+            let see = |record: &Arc<Record>| {
                 if let Body::SteeringMessage(steering) = &record.body {
                     self.cx.join_turn(steering.from.into_iter());
                 }
-            }
-            match records.last().map(|record| (&record.at, &record.body)) {
+                last = Some(record.clone());
+            };
+            let _enqueued = self.cx.ledger.commit_on(drafts, |s| self.follow(s), see)?;
+            match last.as_ref().map(|record| (&record.at, &record.body)) {
                 Some((at, Body::ModelRequested(requested))) => {
                     self.cx.barrier().await?;
                     drafts = Box::pin(self.model(at.clone(), requested.attempt)).await?;

@@ -1,7 +1,7 @@
 //! The body of a call, inside its wrappers: attempts, limits, cancels, and what counts as an outcome.
 
 use super::{
-    Trip, millis,
+    Start, Trip, millis,
     nested::{Count, Nested},
 };
 use crate::{contain::contain, judge::Stop};
@@ -29,12 +29,11 @@ impl Trip {
     /// call has its result with that.
     pub(super) async fn dispatched(
         self: &Rc<Self>,
-        attempt: u32,
+        start: Start,
         passed: Option<Point>,
     ) -> Result<bool, Stop> {
-        let Some(execution) = self.execution() else { return Ok(false) };
+        let Start { attempt, execution, tool } = start;
         let table = &self.cx.profile.table;
-        let tool = table.find(&execution.tool.name).map(|(_, tool)| tool.clone());
         let wrappers: Wrappers = table
             .wrappers
             .iter()
@@ -44,11 +43,6 @@ impl Trip {
         self.cx.barrier().await?;
         self.lanes.gate_passed();
         let started = Instant::now();
-        let Some(tool) = tool else {
-            let outcome = Arc::new(Outcome::ended(Ended::UnknownTool));
-            let returned = ToolReturned { attempt, outcome, ms: 0 };
-            return self.commit(vec![Draft::new(self.at.clone(), returned)], passed).await;
-        };
         let chain = Chain {
             trip: self,
             execution,

@@ -20,8 +20,8 @@ use futures::future::{Either, select};
 use portcullis_runtime::{
     Arguments, At, Body, CallKey, Cancel, Cause, CauseName, Committed, Decision, DecisionRecorded, Draft,
     Ended, Execution, Frozen, GuardVerdict, HandlerId, InputRequested, InputResolved, Outcome, Output, Point,
-    PostExecute, PreExecute, Proposed, Reason, RequestId, Resolution, Returned, Rewrite, Scene, Seam, Source,
-    Subject, Token, ToolCall, ToolDispatched, ToolReturned, ToolRewrite, ToolSpec,
+    PostExecute, PreExecute, Proposed, Reason, Record, RequestId, Resolution, Returned, Rewrite, Scene, Seam,
+    Source, Subject, Token, Tool, ToolCall, ToolDispatched, ToolReturned, ToolRewrite, ToolSpec,
     law::{CallFacts, CallOwes, Next, State},
 };
 use std::{
@@ -56,6 +56,13 @@ struct Trip {
     /// The call as its parent's body made it; `None` for a call of the model, which the log holds.
     made: Option<Made>,
     ended: Cell<bool>,
+}
+
+/// What a body is started with.
+struct Start {
+    attempt: u32,
+    execution: Execution,
+    tool: Arc<dyn Tool>,
 }
 
 /// A call that a body makes.
@@ -128,8 +135,8 @@ impl Trip {
                 CallOwes::Done if self.made.is_none() || self.facts().is_some() => return Ok(()),
                 CallOwes::Await => return Ok(()),
                 CallOwes::Seal | CallOwes::Done => {
-                    if let Some(attempt) = self.seal(passed).await?
-                        && Box::pin(self.dispatched(attempt, passed)).await?
+                    if let Some(start) = self.seal(passed).await?
+                        && Box::pin(self.dispatched(start, passed)).await?
                     {
                         return Ok(());
                     }
@@ -155,7 +162,13 @@ impl Trip {
                         return Err(Stop::Cancelled);
                     }
                     self.put(ToolDispatched { attempt })?;
-                    if Box::pin(self.dispatched(attempt, passed)).await? {
+                    let Some(start) = self.start(attempt) else {
+                        // The session was opened again without this tool.
+                        let outcome = Arc::new(Outcome::ended(Ended::UnknownTool));
+                        self.put(ToolReturned { attempt, outcome, ms: 0 })?;
+                        continue;
+                    };
+                    if Box::pin(self.dispatched(start, passed)).await? {
                         return Ok(());
                     }
                 }
@@ -209,9 +222,10 @@ impl Trip {
     /// Materialise, look up, check, rewrite, check again; then the call's identity is sealed (C-PIPE-1, 9).
     ///
     /// With nobody left to ask, `tool/dispatched` follows in the same append; its attempt is returned.
-    async fn seal(&self, passed: Option<Point>) -> Result<Option<u32>, Stop> {
-        let (id, name, raw) = match (self.facts(), &self.made) {
-            (Some(facts), _) => (facts.id, facts.name, facts.raw),
+    async fn seal(&self, passed: Option<Point>) -> Result<Option<Start>, Stop> {
+        let made = self.cx.ledger.read(|s| s.call_made(&self.key.call));
+        let (id, name, raw) = match (made, &self.made) {
+            (Some(made), _) => made,
             // A nested call has no id of the model's: its key names it.
             (None, Some(made)) => (self.key.to_string().into(), made.name.clone(), made.raw.clone()),
             (None, None) => return Ok(None),
@@ -224,12 +238,16 @@ impl Trip {
             concurrency_safe: spec.is_some_and(|s| s.concurrency_safe),
         };
         let refuse = |raw: Arc<str>, refused| sealed(Arguments::Refused { raw, refused }, None);
-        let Some((spec, _)) = self.cx.profile.table.find(&name) else {
-            return self.sealed(vec![refuse(raw.clone(), Ended::UnknownTool).into()], passed);
+        let Some((spec, tool)) = self.cx.profile.table.find(&name) else {
+            self.sealed(vec![refuse(raw.clone(), Ended::UnknownTool).into()], passed)?;
+            return Ok(None);
         };
         let requested = match materialise(&raw, spec) {
             Ok(requested) => requested,
-            Err(refused) => return self.sealed(vec![refuse(raw.clone(), refused).into()], passed),
+            Err(refused) => {
+                self.sealed(vec![refuse(raw.clone(), refused).into()], passed)?;
+                return Ok(None);
+            }
         };
         if !self.cx.profile.table.is_bare::<Rewrite>() {
             let input =
@@ -238,30 +256,51 @@ impl Trip {
             Box::pin(judge::<Rewrite>(&self.cx, at, subject, input, &self.cancel, false)).await?;
         }
         let rewritten = Rewrite::fold(&self.cx.ledger.read(|s| s.decided::<Rewrite>(&self.subject)));
+        let start = |requested: &Frozen, arguments: &Frozen, attempt| {
+            let (spec, tool) = (spec.clone(), tool.clone());
+            let execution = self.snapshot(id.clone(), spec, requested.clone(), arguments.clone());
+            Start { attempt, execution, tool }
+        };
         let Some((by, effective)) = rewritten.effective.filter(|(_, effective)| *effective != requested)
         else {
-            return self
-                .sealed(vec![sealed(Arguments::Sealed { text: requested }, Some(spec)).into()], passed);
+            let call = sealed(Arguments::Sealed { text: requested.clone() }, Some(spec));
+            let attempt = self.sealed(vec![call.into()], passed)?;
+            return Ok(attempt.map(|attempt| start(&requested, &requested, attempt)));
         };
-        let call = match materialise(effective.text(), spec) {
-            Ok(text) => sealed(Arguments::Sealed { text }, Some(spec)),
-            Err(refused) => refuse(effective.text().into(), refused),
-        };
-        self.sealed(vec![ToolRewrite { requested, effective, by }.into(), call.into()], passed)
+        let rewrite = ToolRewrite { requested: requested.clone(), effective: effective.clone(), by };
+        match materialise(effective.text(), spec) {
+            Ok(text) => {
+                let call = sealed(Arguments::Sealed { text: text.clone() }, Some(spec));
+                let attempt = self.sealed(vec![rewrite.into(), call.into()], passed)?;
+                Ok(attempt.map(|attempt| start(&requested, &text, attempt)))
+            }
+            Err(refused) => {
+                let call = refuse(effective.text().into(), refused);
+                self.sealed(vec![rewrite.into(), call.into()], passed)?;
+                Ok(None)
+            }
+        }
+    }
+
+    /// What a body is started with; `None` when there is no such call, or no such tool any more.
+    fn start(&self, attempt: u32) -> Option<Start> {
+        let execution = self.execution()?;
+        let (_, tool) = self.cx.profile.table.find(&execution.tool.name)?;
+        Some(Start { attempt, tool: tool.clone(), execution })
     }
 
     fn sealed(&self, bodies: Vec<Body>, passed: Option<Point>) -> Result<Option<u32>, Stop> {
         let drafts = bodies.into_iter().map(|body| Draft::new(self.at.clone(), body)).collect();
-        let (_, records) = self.cx.commit_on(drafts, |s| match s.call(&self.key.call, passed) {
+        let mut dispatched = None;
+        let follow = |s: &State| match s.call(&self.key.call, passed) {
             CallOwes::Dispatch { attempt } if !self.cancel.is_cancelled() => {
+                dispatched = Some(attempt);
                 vec![Draft::new(self.at.clone(), ToolDispatched { attempt })]
             }
             _ => Vec::new(),
-        })?;
-        Ok(records.last().and_then(|record| match &record.body {
-            Body::ToolDispatched(dispatched) => Some(dispatched.attempt),
-            _ => None,
-        }))
+        };
+        let _enqueued = self.cx.commit_on(drafts, follow, |_| {})?;
+        Ok(dispatched)
     }
 
     async fn gate(&self) -> Result<(), Stop> {
@@ -428,12 +467,20 @@ impl Trip {
         // Asked before the step may be over.
         let named =
             if observers.is_empty() { None } else { self.cx.ledger.read(|s| s.call_name(&self.key.call)) };
-        let (ticket, records) = self.cx.commit_on(drafts, |s| match s.call(&self.key.call, passed) {
+        let mut own = None;
+        let follow = |s: &State| match s.call(&self.key.call, passed) {
             CallOwes::Commit(drafts) => drafts,
             _ => self.step_over(s),
-        })?;
-        let result = records.iter().find_map(|record| match &record.body {
-            Body::ToolResult(result) if record.at.call.as_ref() == Some(&self.key.call) => Some(result),
+        };
+        let see = |record: &Arc<Record>| {
+            if matches!(&record.body, Body::ToolResult(_)) && record.at.call.as_ref() == Some(&self.key.call)
+            {
+                own = Some(record.clone());
+            }
+        };
+        let ticket = self.cx.commit_on(drafts, follow, see)?;
+        let result = own.as_ref().and_then(|record| match &record.body {
+            Body::ToolResult(result) => Some(result),
             _ => None,
         });
         let Some(result) = result else { return Ok(false) };
@@ -487,16 +534,12 @@ impl Trip {
     fn execution(&self) -> Option<Execution> {
         let facts = self.cx.ledger.read(|s| s.call_facts(&self.key.call))?;
         let (spec, _) = self.cx.profile.table.find(&facts.name)?;
-        Some(Execution::new(
-            self.token.id(),
-            self.token.parent(),
-            self.scene(),
-            self.key.clone(),
-            facts.id,
-            spec.clone(),
-            facts.requested?,
-            facts.arguments?,
-        ))
+        Some(self.snapshot(facts.id, spec.clone(), facts.requested?, facts.arguments?))
+    }
+
+    fn snapshot(&self, id: Arc<str>, spec: Arc<ToolSpec>, requested: Frozen, arguments: Frozen) -> Execution {
+        let (token, parent) = (self.token.id(), self.token.parent());
+        Execution::new(token, parent, self.scene(), self.key.clone(), id, spec, requested, arguments)
     }
 }
 

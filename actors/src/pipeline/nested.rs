@@ -23,7 +23,6 @@ pub(super) struct Nested {
     /// Settles when the body is over: its nested calls end with it. Made with the first of them.
     cancel: OnceCell<Cancel>,
     made: Rc<Count>,
-    open: Rc<Open>,
 }
 
 /// How many calls and agents the bodies of a call have made since it was dispatched. A call that is dispatched again after
@@ -33,6 +32,9 @@ pub(super) struct Nested {
 pub(super) struct Count {
     calls: Cell<u32>,
     agents: Cell<u32>,
+    /// Those under way now.
+    open: Cell<usize>,
+    fewer: Notify,
 }
 
 impl Count {
@@ -45,17 +47,10 @@ impl Count {
     }
 }
 
-/// The nested calls of a body that are under way.
-#[derive(Default)]
-struct Open {
-    calls: Cell<usize>,
-    fewer: Notify,
-}
-
 impl Nested {
     pub(super) fn of(parent: &Rc<Trip>, cancel: Cancel, made: Rc<Count>) -> Rc<Nested> {
         let parent = Rc::downgrade(parent);
-        Rc::new(Nested { parent, body: cancel, cancel: OnceCell::new(), made, open: Rc::default() })
+        Rc::new(Nested { parent, body: cancel, cancel: OnceCell::new(), made })
     }
 
     /// The place of the next call: the next one that is free, or holds this very call from before a crash.
@@ -77,16 +72,16 @@ impl Nested {
     pub(super) async fn over(&self, grace: Duration) {
         let Some(cancel) = self.cancel.get() else { return };
         cancel.cancel(Cause::Parent);
-        if self.open.calls.get() == 0 {
+        if self.made.open.get() == 0 {
             return;
         }
         let quiet = async {
-            while self.open.calls.get() > 0 {
-                self.open.fewer.notified().await;
+            while self.made.open.get() > 0 {
+                self.made.fewer.notified().await;
             }
         };
         if tokio::time::timeout(grace, quiet).await.is_err() {
-            tracing::error!(open = self.open.calls.get(), "a body left nested calls running that do not end");
+            tracing::error!(open = self.made.open.get(), "a body left nested calls running that do not end");
         }
     }
 }
@@ -95,7 +90,7 @@ impl Invoke for Nested {
     fn invoke(&self, tool: Arc<str>, arguments: Arc<str>) -> LocalBoxFuture<'static, Outcome> {
         let position = self.place(&tool, &arguments);
         let (parent, cancel) = (self.parent.clone(), self.cancel.get_or_init(|| self.body.child()).child());
-        let under_way = UnderWay::begin(self.open.clone());
+        let under_way = UnderWay::begin(self.made.clone());
         Box::pin(async move {
             let _under_way = under_way;
             let trip = {
@@ -124,7 +119,7 @@ impl Invoke for Nested {
     fn spawn(&self, spec: AgentSpec) -> LocalBoxFuture<'static, Result<AgentDone, SpawnError>> {
         let (number, made) = (self.made.next_agent(), self.made.clone());
         let (parent, cancel) = (self.parent.clone(), self.cancel.get_or_init(|| self.body.child()).child());
-        let under_way = UnderWay::begin(self.open.clone());
+        let under_way = UnderWay::begin(self.made.clone());
         Box::pin(async move {
             let _under_way = under_way;
             let over = |trip: &Rc<Trip>| trip.token.has_ended() || cancel.is_cancelled();
@@ -136,18 +131,18 @@ impl Invoke for Nested {
     }
 }
 
-struct UnderWay(Rc<Open>);
+struct UnderWay(Rc<Count>);
 
 impl UnderWay {
-    fn begin(open: Rc<Open>) -> UnderWay {
-        open.calls.set(open.calls.get() + 1);
-        UnderWay(open)
+    fn begin(made: Rc<Count>) -> UnderWay {
+        made.open.set(made.open.get() + 1);
+        UnderWay(made)
     }
 }
 
 impl Drop for UnderWay {
     fn drop(&mut self) {
-        self.0.calls.set(self.0.calls.get() - 1);
+        self.0.open.set(self.0.open.get() - 1);
         self.0.fewer.notify_waiters();
     }
 }

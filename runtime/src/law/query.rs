@@ -30,6 +30,12 @@ impl State {
         }
     }
 
+    /// A call as it was made: its id, its tool's name and its arguments' text.
+    pub fn call_made(&self, path: &CallPath) -> Option<(Arc<str>, Arc<str>, Arc<str>)> {
+        let call = self.find_call(path)?;
+        Some((call.id.clone(), call.name.clone(), call.raw.clone()))
+    }
+
     /// The name that the model, or a body, called.
     pub fn call_name(&self, path: &CallPath) -> Option<Arc<str>> {
         Some(self.find_call(path)?.name.clone())
