@@ -335,6 +335,10 @@ impl Driver {
                 Either::Left(_) => return Ok(None),
                 Either::Right((event, _)) => event,
             };
+            // It may have come between the two looks, from another thread.
+            if self.cancel.is_cancelled() {
+                return Ok(None);
+            }
             let event = match event {
                 None => return Err(ModelError::Cut { events }),
                 Some(Err(_)) => return Err(ModelError::Fatal { message: "the model panicked".into() }),

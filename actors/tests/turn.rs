@@ -559,7 +559,7 @@ async fn a_cancel_beats_the_cut_that_it_causes() {
     let runtime = portcullis_actors::Runtime::start(config).await.unwrap();
     let options = portcullis_actors::SessionOptions::new("/");
     let session = runtime.session(id(), options).await.unwrap();
-    for _ in 0..20 {
+    for _ in 0..500 {
         let turn = session.prompt("go").await.unwrap();
         assert!(session.cancel(Cause::User).await.unwrap());
         assert!(matches!(turn.await, EndReason::Aborted { .. }));
