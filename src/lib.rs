@@ -53,7 +53,7 @@ pub use portcullis_hooks as hooks;
 /// The embedded journal.
 #[cfg(feature = "sqlite")]
 pub use portcullis_sqlite as sqlite;
-/// Bash, Read and Write over a workspace.
+/// Bash, Read, Write, Edit, Glob and Grep over a workspace.
 pub use portcullis_tools as tools;
 
 /// The README's program, compiled and run.

@@ -169,7 +169,16 @@ impl Driver {
         let execute = Execute { session: self.cx.info.id.clone(), turn, step, cancel: self.cancel.clone() };
         self.cx.hop();
         let before = self.ledger_read(|s| (s.head(), s.call_under_way().cloned()));
-        match self.registry.send(execute).await {
+        let ask = Box::pin(self.registry.send(execute));
+        let ran = match select(ask, Box::pin(self.cancel.cancelled())).await {
+            Either::Left((ran, _)) => ran,
+            Either::Right((_, ask)) => {
+                // On record at once, and not when a body that takes its time has come back.
+                self.note_cancel()?;
+                ask.await
+            }
+        };
+        match ran {
             Ok(Ok(())) if self.ledger_read(|s| (s.head(), s.call_under_way().cloned())) == before => {
                 Box::pin(self.fail("call_stuck", "a call came back without a result, and nothing was done"))
                     .await

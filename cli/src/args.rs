@@ -26,7 +26,7 @@ pub(crate) enum Mode {
     /// Plays the script in DIR/model.json, under the hooks in DIR/.claude/settings.json
     ///
     /// Sends the prompt of each of the script's turns in order and shows what happens as it happens: what the model says, each
-    /// call, who decided what about it, why and how long that took. Bash, Read, Write and Edit work in DIR. Every record of
+    /// call, who decided what about it, why and how long that took. Bash, Read, Write, Edit, Glob and Grep work in DIR. Every record of
     /// the session is on disk, in DIR/.portcullis/journal.db, before it takes effect.
     ///
     /// When a hook asks for approval, the question is put on the terminal. Without a terminal such calls are denied, unless
@@ -47,7 +47,7 @@ pub(crate) enum Mode {
     ///
     /// A session is shown as the timeline that `run` showed. This only reads, so it also works beside a live run.
     Log(LogArgs),
-    /// Tests the hooks of a project
+    /// Checks, explains and tests the hooks of a project
     Hooks(crate::hooks::args::HooksArgs),
 }
 

@@ -53,6 +53,13 @@ impl Sink {
         }
     }
 
+    /// Something that stands in the log already: not shown again, but what comes after it is about it.
+    pub(crate) fn recall(&mut self, record: &Record) {
+        if let Sink::Timeline(timeline) = self {
+            let _ = timeline.show(record);
+        }
+    }
+
     pub(crate) fn record(&mut self, record: &Record) -> io::Result<()> {
         let mut out = io::stdout().lock();
         match self {

@@ -25,7 +25,7 @@ use std::{io, process::ExitCode};
 
 fn main() -> ExitCode {
     let args = Args::parse();
-    trace();
+    trace(matches!(args.mode, Mode::Hooks(_)));
     let runtime = match tokio::runtime::Runtime::new() {
         Ok(runtime) => runtime,
         Err(error) => return problem::report(&error.into()),
@@ -40,9 +40,10 @@ fn main() -> ExitCode {
     done.unwrap_or_else(|problem| problem::report(&problem))
 }
 
-/// Diagnostics go to stderr and are off but for errors: what matters to a user is in the timeline.
-fn trace() {
+/// Diagnostics go to stderr and are off but for errors: what matters to a user is in the timeline. Hook cases provoke
+/// errors on purpose, and say themselves what came of them.
+fn trace(quiet: bool) {
     let filter = tracing_subscriber::EnvFilter::try_from_env("PORTCULLIS_LOG")
-        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("error"));
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(if quiet { "off" } else { "error" }));
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).init();
 }

@@ -12,8 +12,8 @@ use crate::{
     words::typed,
 };
 use portcullis::{
-    Answer, Ask, Journal, RequestId, Runtime, ScriptedModel, SessionId, SessionOptions, hooks::ClaudeHooks,
-    law::State, sqlite::SqliteJournal, tools::Workspace,
+    Answer, Ask, Journal, Record, RequestId, Runtime, ScriptedModel, SessionId, SessionOptions,
+    hooks::ClaudeHooks, law::State, sqlite::SqliteJournal, tools::Workspace,
 };
 use std::{
     ffi::OsStr,
@@ -42,6 +42,10 @@ pub(crate) async fn run(args: RunArgs) -> Result<ExitCode, Problem> {
     let begun = Begun::of(plan, journal, name).await?;
     if begun.is_over() {
         let Begun { name, plan, .. } = &begun;
+        if args.session.is_none() {
+            let what = format!("{} has no turn to play", plan.script.display());
+            return Err(Problem::new(what).next("give it at least one turn with a prompt"));
+        }
         let what = format!("session {name} was sent every prompt of {} before", plan.script.display());
         return Err(
             Problem::new(what).next("leave --session out to start a new one, or give another --model")
@@ -85,6 +89,8 @@ pub(crate) struct Begun {
     journal: SqliteJournal,
     pub(crate) name: SessionId,
     pub(crate) law: State,
+    /// What the log held before, for a timeline that goes on.
+    before: Vec<Arc<Record>>,
 }
 
 impl Begun {
@@ -93,7 +99,7 @@ impl Begun {
         journal: SqliteJournal,
         name: SessionId,
     ) -> Result<Begun, Problem> {
-        let (mut law, mut unlawful) = (State::new(), None);
+        let (mut law, mut unlawful, mut before) = (State::new(), None, Vec::new());
         if journal.sessions().await?.iter().any(|head| head.session == name) {
             each_record(&journal, &name, |record| {
                 if let portcullis::Body::PromptQueued(queued) = &record.body {
@@ -102,6 +108,7 @@ impl Begun {
                 if unlawful.is_none() {
                     unlawful = law.apply(record).err();
                 }
+                before.push(record.clone());
             })
             .await?;
         }
@@ -109,7 +116,7 @@ impl Begun {
             Some(invalid) => {
                 Err(Problem::new(format!("the log of session `{name}` does not fold: {invalid}")))
             }
-            None => Ok(Begun { plan, journal, name, law }),
+            None => Ok(Begun { plan, journal, name, law, before }),
         }
     }
 
@@ -126,7 +133,7 @@ impl Begun {
         given: Option<(RequestId, Answer)>,
         signals: Signals,
     ) -> Result<ExitCode, Problem> {
-        let Begun { plan, journal, name, law } = self;
+        let Begun { plan, journal, name, law, before } = self;
         let transcript = plan.hooks.transcript(&name);
         let runtime = Runtime::builder(plan.model)
             .journal(journal)
@@ -142,7 +149,8 @@ impl Begun {
         let session = runtime.open(name.as_str(), options).await?;
         let attending = plan.beside.attend(&session, transcript);
         let person = if channel == Channel::Yes { "you, in advance (--yes)" } else { "you" };
-        let sink = Sink::new(json, name.as_str(), person);
+        let mut sink = Sink::new(json, name.as_str(), person);
+        before.iter().for_each(|record| sink.recall(record));
         let drive = Drive { session, channel, prompts: plan.prompts, law, given, sink, signals };
         let fate = drive.run().await;
         let grace = if matches!(fate, Fate::Left(_) | Fate::Waits(_)) { Duration::ZERO } else { GRACE };
