@@ -139,7 +139,10 @@ impl Control {
 
     /// A turn opens; what was waiting for the last one's cancel is told.
     pub(crate) fn open_turn(&self, cancel: Cancel) {
-        *lock(&self.cancel) = Some(OpenTurn { cancel, committed: Settle::new() });
+        let before = lock(&self.cancel).replace(OpenTurn { cancel, committed: Settle::new() });
+        if let Some(before) = before {
+            let _ = before.committed.settle(Ok(false));
+        }
     }
 
     /// The turn's end is durable, and with it a cancel that it ended by; one that came too late is told so.
@@ -209,7 +212,9 @@ impl Control {
     }
 
     pub(crate) fn all_waiting(&self) -> Vec<Ask> {
-        lock(&self.asks).waiting.values().map(|w| w.ask.clone()).collect()
+        let asks = lock(&self.asks);
+        let published = asks.published.iter();
+        published.filter_map(|(_, id)| Some(asks.waiting.get(id)?.ask.clone())).collect()
     }
 
     pub(crate) fn settled(&self, id: &RequestId, result: Result<(), AnswerError>) {
@@ -292,7 +297,10 @@ impl Control {
     /// The session was restarted from its log, under a new epoch.
     pub(crate) fn restarted(&self, commits: Arc<Commits>) {
         *lock(&self.commits) = commits;
-        *lock(&self.cancel) = None;
+        if let Some(open) = lock(&self.cancel).take() {
+            // The turn goes on; whoever cancelled it finds that it did not take.
+            let _ = open.committed.settle(Ok(false));
+        }
     }
 
     pub(crate) fn deltas(&self) -> broadcast::Receiver<Delta> {

@@ -4,7 +4,7 @@ use crate::{
     admission::Pass,
     contain::Watched,
     control::Control,
-    handles::{TurnCost, TurnDone},
+    handles::{SessionInner, TurnCost, TurnDone},
     hooks::HookRunner,
     host::Host,
     judge::Stop,
@@ -139,7 +139,11 @@ impl Room {
         self.sessions.borrow_mut().insert(cx.info.id.clone(), cx);
     }
 
-    pub(crate) fn leave(&self, id: &portcullis_runtime::SessionId) {
-        self.sessions.borrow_mut().remove(id);
+    /// Only the very session leaves: another one of its name may have come since.
+    pub(crate) fn leave(&self, handle: &SessionInner) {
+        let mut sessions = self.sessions.borrow_mut();
+        if sessions.get(&handle.info.id).is_some_and(|cx| Arc::ptr_eq(&cx.control, &handle.control)) {
+            sessions.remove(&handle.info.id);
+        }
     }
 }

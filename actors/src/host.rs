@@ -7,7 +7,7 @@ use crate::{
     handles::{INGRESS, Session, SessionInner},
     ledger::{Ledger, now_ms},
     registry::RegistryActor,
-    runtime::{Profile, SessionOptions, Shared},
+    runtime::{Profile, SessionOptions, Shared, UnderWay},
     session::{Drain, Parked, SessionActor, give_up, leave},
     watchdog::Pulse,
 };
@@ -49,6 +49,16 @@ pub enum OpenError {
     /// Its own registrations clash with the runtime's.
     #[error(transparent)]
     Table(#[from] portcullis_runtime::plan::TableError),
+    /// It is a subagent's: it goes on when the session that started it does.
+    #[error(
+        "session `{session}` is a subagent's: open `{parent}`, which started it; its log can be read in the journal"
+    )]
+    Subagent {
+        /// The subagent's session.
+        session: SessionId,
+        /// The session that started it.
+        parent: SessionId,
+    },
     /// The runtime is shutting down.
     #[error("the runtime is shutting down")]
     Draining,
@@ -118,7 +128,7 @@ pub(crate) struct ChildOf {
 }
 
 /// Opens a session here.
-pub(crate) struct Open(pub(crate) Opening);
+pub(crate) struct Open(pub(crate) Opening, pub(crate) Option<UnderWay>);
 
 impl Message for Open {
     type Result = Result<Session, OpenError>;
@@ -130,20 +140,28 @@ impl actix::Handler<Open> for Host {
     fn handle(&mut self, open: Open, _: &mut Context<Self>) -> Self::Result {
         let (kit, sessions, closed_from) =
             (self.kit.clone(), self.sessions.clone(), self.closed_from.clone());
+        let Open(opening, under_way) = open;
         Box::pin(async move {
-            if Host::is_closed(&closed_from) {
-                return Err(OpenError::Draining);
+            let opened = async {
+                if Host::is_closed(&closed_from) {
+                    return Err(OpenError::Draining);
+                }
+                let (session, actor) = contained(open_session(kit, opening, None)).await?;
+                if Host::is_closed(&closed_from) {
+                    // Opened too late to be drained with the others: its pen is given back here.
+                    let _ = actor.send(Drain { until: Instant::now() }).await;
+                    return Err(OpenError::Draining);
+                }
+                let mut sessions = sessions.borrow_mut();
+                sessions.retain(|_, addr| addr.connected());
+                sessions.insert(session.id().clone(), actor);
+                Ok(session)
             }
-            let (session, actor) = contained(open_session(kit, open.0, None)).await?;
-            if Host::is_closed(&closed_from) {
-                // Opened too late to be drained with the others: its pen is given back here.
-                let _ = actor.send(Drain { until: Instant::now() }).await;
-                return Err(OpenError::Draining);
+            .await;
+            if let Some(under_way) = under_way {
+                under_way.settle(&opened);
             }
-            let mut sessions = sessions.borrow_mut();
-            sessions.retain(|_, addr| addr.connected());
-            sessions.insert(session.id().clone(), actor);
-            Ok(session)
+            opened
         })
     }
 }
@@ -228,6 +246,12 @@ async fn open_session(
     let Opening { id, options, profile, child } = opening.clone();
     let cwd = options.cwd.to_str().filter(|_| options.cwd.is_absolute());
     let cwd = cwd.ok_or_else(|| OpenError::Cwd(options.cwd.display().to_string()))?;
+    if again.is_none() && kit.room.find(&id).is_some() {
+        // Live here already, as somebody's subagent: a claim would take its pen away.
+        let parent = id.as_str().rsplit_once('.').map_or(id.as_str(), |(parent, _)| parent);
+        let parent = SessionId::new(parent).unwrap_or_else(|_| id.clone());
+        return Err(OpenError::Subagent { session: id, parent });
+    }
     let mut own = shared.journal.claim(&id, shared.incarnation, Claim::CreateOrOpen).await?;
     let mut state = match fold(&shared, &id, own.head).await {
         Ok(state) => state,
@@ -236,6 +260,14 @@ async fn open_session(
             return Err(error);
         }
     };
+    // A subagent's log is taken up by the call that started it, narrowed as that one was; never as a session of its own.
+    if let (Some(created), None) = (state.created(), &child)
+        && let Some(parent) = &created.parent
+    {
+        let parent = parent.session.clone();
+        shared.journal.release(own).await?;
+        return Err(OpenError::Subagent { session: id, parent });
+    }
     let mut drafts = Vec::new();
     match state.created() {
         None => {

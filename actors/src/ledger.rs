@@ -54,6 +54,9 @@ impl Ledger {
             return Err(error);
         }
         let mut state = self.state.borrow_mut();
+        // What panics between a fold and its append leaves the state ahead of the journal: nothing may be built on that.
+        let commits = own.commits.clone();
+        let appending = Appending { commits: &commits };
         let time = now_ms();
         let mut batch = Batch::default();
         while !drafts.is_empty() {
@@ -74,9 +77,6 @@ impl Ledger {
             drafts = follow(&state);
         }
         self.appends.set(self.appends.get() + 1);
-        // A journal that panics has broken its word: the state is ahead of it, and nothing may be built on that.
-        let commits = own.commits.clone();
-        let appending = Appending { commits: &commits };
         let ticket = self.journal.append(own, batch);
         std::mem::forget(appending);
         if let Err(error) = &ticket {
@@ -138,7 +138,7 @@ struct Appending<'c> {
 
 impl Drop for Appending<'_> {
     fn drop(&mut self) {
-        self.commits.failed(JournalError::Indeterminate("the journal panicked".into()));
+        self.commits.failed(JournalError::Indeterminate("an append panicked".into()));
     }
 }
 

@@ -309,9 +309,9 @@ impl Runtime {
         if mine {
             let opening = UnderWay { shared: shared.clone(), id: id.clone(), cell: cell.clone() };
             let host = self.host_of(&id);
-            let opened = Opening { id, options, profile, child: None };
-            let opened = host.send(Open(opened)).await.unwrap_or(Err(OpenError::Draining));
-            opening.settle(opened);
+            // The host settles the cell, whether or not this future is still there then.
+            let open = Open(Opening { id, options, profile, child: None }, Some(opening));
+            let _ = host.send(open).await;
         }
         cell.wait().await
     }
@@ -384,21 +384,23 @@ impl Drop for Inner {
     }
 }
 
-/// An opening under way: others who want the same session wait for it. If it is given up (its future dropped), they are
-/// told and the name is free.
-struct UnderWay {
+/// An opening under way: others who want the same session wait for it. If it is given up (its host is gone), they are told
+/// and the name is free.
+pub(crate) struct UnderWay {
     shared: Arc<Shared>,
     id: SessionId,
     cell: Settle<Result<Session, OpenError>>,
 }
 
 impl UnderWay {
-    fn settle(&self, opened: Result<Session, OpenError>) {
-        let failed = opened.is_err();
+    pub(crate) fn settle(&self, opened: &Result<Session, OpenError>) {
         // The only other settler is our own drop, which comes later.
-        let _ = self.cell.settle(opened);
-        if failed {
-            self.free();
+        let _ = self.cell.settle(opened.clone());
+        match opened {
+            Err(_) => self.free(),
+            // It left memory before its name was settled: nobody else frees it.
+            Ok(session) if session.inner.control.gone.is_settled() => self.shared.forget(&session.inner),
+            Ok(_) => {}
         }
     }
 

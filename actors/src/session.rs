@@ -63,7 +63,7 @@ pub(crate) fn give_up(handle: &SessionInner, code: &str, message: &str) {
 /// Out of the directory and the room; twice does no harm.
 pub(crate) fn leave(room: &Room, shared: &Shared, handle: &Arc<SessionInner>) {
     handle.ingress.close();
-    room.leave(&handle.info.id);
+    room.leave(handle);
     shared.forget(handle);
     let _ = handle.control.gone.settle(());
 }
@@ -136,8 +136,20 @@ impl StreamHandler<Submit> for SessionActor {
 impl SessionActor {
     /// Has the host take the session up again from its log.
     fn hand_over(&mut self) -> bool {
+        self.handle.control.cancel(Cause::Fenced);
         self.handed_over = self.host.try_send(Restart { session: self.handle.clone() }).is_ok();
         self.handed_over
+    }
+
+    /// Behind a turn: the next one, if something waits.
+    fn go_on(&mut self, ctx: &mut Context<Self>) {
+        if let Some(error) = self.cx.ledger.failure() {
+            return self.poisoned(&error, ctx);
+        }
+        self.wake(ctx);
+        if self.turn.is_none() {
+            self.cx.turn_over.notify_waiters();
+        }
     }
 
     /// Opens a turn if one is owed and none is open. The batch is what is queued now: a prompt that comes later, even
@@ -187,6 +199,8 @@ impl SessionActor {
     fn poisoned(&mut self, error: &JournalError, ctx: &mut Context<Self>) {
         let turn = self.cx.ledger.read(|s| s.open_turn().unwrap_or_default());
         tracing::error!(session = %self.cx.info.id, %error, "the journal failed; the session leaves memory");
+        // What still runs of the turn stops: whoever opens the session again may run it anew.
+        self.handle.control.cancel(Cause::Fenced);
         self.handle.control.join_all();
         let end = EndReason::Error { code: error.code().into(), message: error.to_string().into() };
         self.cx.finish_turn(turn, &end);
@@ -245,16 +259,12 @@ impl actix::Handler<TurnOver> for SessionActor {
                         cx.finish_turn(turn, &end);
                     }
                 };
-                ctx.wait(told.into_actor(self));
+                // The next turn is opened behind that, not before.
+                ctx.wait(told.into_actor(self).map(|(), act, ctx| act.go_on(ctx)));
+                return;
             }
         }
-        if let Some(error) = self.cx.ledger.failure() {
-            return self.poisoned(&error, ctx);
-        }
-        self.wake(ctx);
-        if self.turn.is_none() {
-            self.cx.turn_over.notify_waiters();
-        }
+        self.go_on(ctx);
     }
 }
 

@@ -44,7 +44,7 @@ impl actix::Handler<Run> for SubagentActor {
         let (host, room, cancel) = (self.host.clone(), self.room.clone(), self.cancel.clone());
         let work = async move {
             let id = run.opening.id.clone();
-            let opened = host.send(Open(run.opening)).await;
+            let opened = host.send(Open(run.opening, None)).await;
             let failed = |why: String| SpawnError::Failed(why);
             let session = match opened.map_err(|e| failed(e.to_string()))? {
                 Err(OpenError::Draining) => return parked(&cancel).await,

@@ -195,8 +195,11 @@ impl Driver {
             let turn = self.ledger_read(|s| s.open_turn().unwrap_or_default());
             let mut last = None;
             let see = |record: &Arc<Record>| {
-                if let Body::SteeringMessage(steering) = &record.body {
-                    self.cx.join_turn(steering.from.into_iter());
+                match &record.body {
+                    Body::SteeringMessage(steering) => self.cx.join_turn(steering.from.into_iter()),
+                    // Steering that was blocked was taken all the same: whoever sent it waits for this turn.
+                    Body::PromptBlocked(blocked) => self.cx.join_turn([blocked.from].into_iter()),
+                    _ => {}
                 }
                 last = Some(record.clone());
             };

@@ -49,6 +49,11 @@ impl Lanes {
         }
     }
 
+    /// Every earlier call has its result.
+    pub(crate) fn may_give(&self) -> bool {
+        self.shared.as_ref().is_none_or(|shared| *shared.results.borrow() >= self.place)
+    }
+
     /// Waits until every earlier call has its result.
     pub(crate) async fn result(&self) {
         if let Some(shared) = &self.shared {

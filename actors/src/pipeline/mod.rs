@@ -11,7 +11,7 @@ mod spawn;
 pub(crate) use lanes::Lanes;
 
 use crate::{
-    control::{Answer, Ask, Waiting},
+    control::{Answer, AnswerError, Ask, Control, Waiting},
     cx::SessionCx,
     judge::{Stop, judge},
     runtime::LiveCall,
@@ -56,6 +56,29 @@ struct Trip {
     /// The call as its parent's body made it; `None` for a call of the model, which the log holds.
     made: Option<Made>,
     ended: Cell<bool>,
+}
+
+/// A question that waits. Given up (a cancel, a body that dropped the call), it is withdrawn: whoever answers it then is
+/// told, and nobody waits for what cannot come.
+struct Question<'q> {
+    asks: &'q Control,
+    request: &'q RequestId,
+    settled: bool,
+}
+
+impl Question<'_> {
+    fn settle(&mut self, told: Result<(), AnswerError>) {
+        self.settled = true;
+        self.asks.settled(self.request, told);
+    }
+}
+
+impl Drop for Question<'_> {
+    fn drop(&mut self) {
+        if !self.settled {
+            self.asks.settled(self.request, Err(AnswerError::Settled));
+        }
+    }
 }
 
 /// What a body is started with.
@@ -128,6 +151,7 @@ impl Trip {
 
     async fn play(self: &Rc<Self>) -> Result<(), Stop> {
         self.lanes.gate().await;
+        self.still_wanted()?;
         let mut passed = self.nobody_asked();
         loop {
             let owes = self.cx.ledger.read(|s| s.call(&self.key.call, passed));
@@ -149,6 +173,7 @@ impl Trip {
                             // Decided: whether or not a body ran, the next call may enter its gate.
                             self.lanes.gate_passed();
                             self.lanes.result().await;
+                            self.still_wanted()?;
                             self.review(passed).await?;
                         }
                     }
@@ -172,6 +197,12 @@ impl Trip {
                         return Ok(());
                     }
                 }
+                // Its place is kept by the law, too: a result before an earlier call's is no record.
+                CallOwes::Commit(_) if !self.lanes.may_give() => {
+                    self.lanes.gate_passed();
+                    self.lanes.result().await;
+                    self.still_wanted()?;
+                }
                 CallOwes::Commit(drafts) => {
                     if self.commit(drafts, passed).await? {
                         return Ok(());
@@ -180,6 +211,15 @@ impl Trip {
                 _ => return Ok(()),
             }
         }
+    }
+
+    /// A call that waited for its place may find its turn cancelled, and the call before it given up: what it would
+    /// commit now has no place any more. The law answers it.
+    fn still_wanted(&self) -> Result<(), Stop> {
+        if !self.lanes.is_alone() && self.cancel.is_cancelled() {
+            return Err(Stop::Cancelled);
+        }
+        Ok(())
     }
 
     /// The furthest point that nobody stands at, nor at any before it: known without asking anyone.
@@ -410,14 +450,12 @@ impl Trip {
                 waiting
             }
         };
-        let (answer, by) =
-            match self.cx.pass.away(select(waiting.answer.wait(), Box::pin(self.cancel.cancelled()))).await {
-                Either::Left((given, _)) => given,
-                Either::Right(_) => {
-                    self.cx.asks.settled(&request, Err(crate::AnswerError::Settled));
-                    return Err(Stop::Cancelled);
-                }
-            };
+        let mut question = Question { asks: &self.cx.asks, request: &request, settled: false };
+        let answered = select(waiting.answer.wait(), Box::pin(self.cancel.cancelled()));
+        let (answer, by) = match self.cx.pass.away(answered).await {
+            Either::Left((given, _)) => given,
+            Either::Right(_) => return Err(Stop::Cancelled),
+        };
         let (resolution, text) = match answer {
             Answer::Allow => (Resolution::Allowed, None),
             Answer::Refuse(text) => (Resolution::Refused, text),
@@ -431,7 +469,7 @@ impl Trip {
             Err(Stop::Journal(error)) => Err(error.clone().into()),
             _ => Ok(()),
         };
-        self.cx.asks.settled(&request, told);
+        question.settle(told);
         committed
     }
 
@@ -469,7 +507,8 @@ impl Trip {
             if observers.is_empty() { None } else { self.cx.ledger.read(|s| s.call_name(&self.key.call)) };
         let mut own = None;
         let follow = |s: &State| match s.call(&self.key.call, passed) {
-            CallOwes::Commit(drafts) => drafts,
+            CallOwes::Commit(drafts) if self.lanes.may_give() => drafts,
+            CallOwes::Commit(_) => Vec::new(),
             _ => self.step_over(s),
         };
         let see = |record: &Arc<Record>| {

@@ -23,6 +23,8 @@ pub(super) struct Nested {
     /// Settles when the body is over: its nested calls end with it. Made with the first of them.
     cancel: OnceCell<Cancel>,
     made: Rc<Count>,
+    /// Nothing can be made any more, whoever kept the means to.
+    is_over: Cell<bool>,
 }
 
 /// How many calls and agents the bodies of a call have made since it was dispatched. A call that is dispatched again after
@@ -50,7 +52,7 @@ impl Count {
 impl Nested {
     pub(super) fn of(parent: &Rc<Trip>, cancel: Cancel, made: Rc<Count>) -> Rc<Nested> {
         let parent = Rc::downgrade(parent);
-        Rc::new(Nested { parent, body: cancel, cancel: OnceCell::new(), made })
+        Rc::new(Nested { parent, body: cancel, cancel: OnceCell::new(), made, is_over: Cell::new(false) })
     }
 
     /// The place of the next call: the next one that is free, or holds this very call from before a crash.
@@ -70,6 +72,7 @@ impl Nested {
 
     /// The body is over. Calls it started and left running are cancelled and waited for, so that none outlives it.
     pub(super) async fn over(&self, grace: Duration) {
+        self.is_over.set(true);
         let Some(cancel) = self.cancel.get() else { return };
         cancel.cancel(Cause::Parent);
         if self.made.open.get() == 0 {
@@ -88,6 +91,9 @@ impl Nested {
 
 impl Invoke for Nested {
     fn invoke(&self, tool: Arc<str>, arguments: Arc<str>) -> LocalBoxFuture<'static, Outcome> {
+        if self.is_over.get() {
+            return Box::pin(std::future::ready(refused("the call that makes this one has ended")));
+        }
         let position = self.place(&tool, &arguments);
         let (parent, cancel) = (self.parent.clone(), self.cancel.get_or_init(|| self.body.child()).child());
         let under_way = UnderWay::begin(self.made.clone());
@@ -117,6 +123,9 @@ impl Invoke for Nested {
     }
 
     fn spawn(&self, spec: AgentSpec) -> LocalBoxFuture<'static, Result<AgentDone, SpawnError>> {
+        if self.is_over.get() {
+            return Box::pin(std::future::ready(Err(SpawnError::Over)));
+        }
         let (number, made) = (self.made.next_agent(), self.made.clone());
         let (parent, cancel) = (self.parent.clone(), self.cancel.get_or_init(|| self.body.child()).child());
         let under_way = UnderWay::begin(self.made.clone());

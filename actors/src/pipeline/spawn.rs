@@ -9,8 +9,8 @@ use crate::{
 };
 use actix::prelude::*;
 use portcullis_runtime::{
-    AgentDone, AgentSpec, Body, Cancel, ChildEnded, Content, Draft, JournalError, Parent, Point, SessionId,
-    SessionInfo, SpawnError, SubagentEnded, SubagentStarted, law::State,
+    AgentDone, AgentSpec, Body, Cancel, Cause, ChildEnded, Content, Draft, JournalError, Parent, Point,
+    SessionId, SessionInfo, SpawnError, SubagentEnded, SubagentStarted, Ticket, law::State,
 };
 use std::{rc::Rc, sync::Arc};
 
@@ -44,16 +44,19 @@ pub(super) async fn spawn(
     let child = opening.id.clone();
     if before.is_none() {
         let started = Draft::new(trip.at.clone(), SubagentStarted { child: child.clone() });
-        let _enqueued = cx.ledger.commit(vec![started]).map_err(|e| failed(e.to_string()))?;
+        let _enqueued = put(&trip, started)?;
     }
     let (was_ended, recalled) = before.unwrap_or((false, None));
     let done = match recalled {
         Some(done) => Ok(done),
         None => {
+            let mut given_up = GivenUp { cancel: cancel.clone(), waited_for: false };
             let actor = SubagentActor { host: cx.host.clone(), room: cx.room.clone(), cancel }.start();
             cx.hop();
             let run = actor.send(Run { opening, prompt: spec.prompt.clone() });
-            cx.pass.away(run).await.map_err(|e| failed(e.to_string())).and_then(|done| done)
+            let ran = cx.pass.away(run).await;
+            given_up.waited_for = true;
+            ran.map_err(|e| failed(e.to_string())).and_then(|done| done)
         }
     };
     if was_ended {
@@ -67,7 +70,7 @@ pub(super) async fn spawn(
         },
     };
     let ended = Draft::new(trip.at.clone(), SubagentEnded { child: child.clone(), outcome: outcome.clone() });
-    let ticket = cx.ledger.commit(vec![ended]).map_err(|e| failed(e.to_string()))?;
+    let ticket = put(&trip, ended)?;
     let observers = &cx.profile.table.child_observers;
     if let (false, Ok(done)) = (observers.is_empty(), &done) {
         ticket.wait().await.map_err(|e| failed(e.to_string()))?;
@@ -118,6 +121,28 @@ async fn recall(cx: &SessionCx, child: &SessionId) -> Result<Recalled, SpawnErro
         recalled.done = Some(AgentDone::new(child.clone(), end.clone(), report));
     }
     Ok(recalled)
+}
+
+/// A record of the call, if its body is still at work: what comes later has no place any more.
+fn put(trip: &Trip, draft: Draft) -> Result<Ticket, SpawnError> {
+    if trip.cx.ledger.read(|s| s.running(&trip.key.call)).is_none() {
+        return Err(SpawnError::Over);
+    }
+    trip.cx.commit(vec![draft]).map_err(|_| SpawnError::Over)
+}
+
+/// Nobody waits for the child any more: it is cancelled.
+struct GivenUp {
+    cancel: Cancel,
+    waited_for: bool,
+}
+
+impl Drop for GivenUp {
+    fn drop(&mut self) {
+        if !self.waited_for {
+            self.cancel.cancel(Cause::Parent);
+        }
+    }
 }
 
 /// What the child runs under: never wider than its parent.

@@ -27,7 +27,9 @@ struct State {
     durable: u64,
     failed: Option<JournalError>,
     /// Who waits. Every move of the watermark wakes all; who finds too little waits again.
-    waiting: Vec<Waker>,
+    waiting: Vec<(u64, Waker)>,
+    /// The place of the next one who waits.
+    places: u64,
     /// Consecutive, the last one is the last durable one. Empty while nobody subscribes: an idle session keeps nothing.
     recent: VecDeque<Arc<Record>>,
     subscribers: usize,
@@ -41,6 +43,7 @@ impl Commits {
                 durable: head.0,
                 failed: None,
                 waiting: Vec::new(),
+                places: 0,
                 recent: VecDeque::new(),
                 subscribers: 0,
             }),
@@ -92,7 +95,12 @@ impl Commits {
     }
 
     /// Waits until `upto` records are durable.
-    fn reached(&self, upto: u64, cx: &Context<'_>) -> Poll<Result<(), JournalError>> {
+    fn reached(
+        &self,
+        upto: u64,
+        place: &mut Option<u64>,
+        cx: &Context<'_>,
+    ) -> Poll<Result<(), JournalError>> {
         let mut state = self.state();
         if state.durable >= upto {
             return Poll::Ready(Ok(()));
@@ -100,8 +108,15 @@ impl Commits {
         if let Some(error) = &state.failed {
             return Poll::Ready(Err(error.clone()));
         }
-        if !state.waiting.iter().any(|waker| waker.will_wake(cx.waker())) {
-            state.waiting.push(cx.waker().clone());
+        let mine = place.and_then(|place| state.waiting.iter_mut().find(|(at, _)| *at == place));
+        match mine {
+            Some((_, waker)) => waker.clone_from(cx.waker()),
+            None => {
+                let at = state.places;
+                state.places += 1;
+                state.waiting.push((at, cx.waker().clone()));
+                *place = Some(at);
+            }
         }
         Poll::Pending
     }
@@ -119,7 +134,7 @@ fn wake(mut state: MutexGuard<'_, State>) {
     }
     let waiting = std::mem::take(&mut state.waiting);
     drop(state);
-    for waker in waiting {
+    for (_, waker) in waiting {
         waker.wake();
     }
 }
@@ -128,13 +143,24 @@ fn wake(mut state: MutexGuard<'_, State>) {
 struct Reached<'c> {
     commits: &'c Commits,
     upto: u64,
+    place: Option<u64>,
+}
+
+impl Drop for Reached<'_> {
+    /// Who gives up waiting leaves nothing behind.
+    fn drop(&mut self) {
+        if let Some(place) = self.place {
+            self.commits.state().waiting.retain(|(at, _)| *at != place);
+        }
+    }
 }
 
 impl Future for Reached<'_> {
     type Output = Result<(), JournalError>;
 
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        self.commits.reached(self.upto, cx)
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let (commits, upto) = (self.commits, self.upto);
+        commits.reached(upto, &mut self.place, cx)
     }
 }
 
@@ -154,7 +180,7 @@ impl Ticket {
 
     /// Waits until it is durable, or cannot become so.
     pub async fn wait(self) -> Result<Seq, JournalError> {
-        Reached { commits: &self.commits, upto: self.upto.0 }.await?;
+        Reached { commits: &self.commits, upto: self.upto.0, place: None }.await?;
         Ok(self.upto)
     }
 }
@@ -179,7 +205,7 @@ impl Subscription {
 
     /// Waits until records from `from` on are durable; the error when nothing more will be.
     pub async fn beyond(&mut self, from: Seq) -> Result<(), JournalError> {
-        Reached { commits: &self.commits, upto: from.0 + 1 }.await
+        Reached { commits: &self.commits, upto: from.0 + 1, place: None }.await
     }
 }
 

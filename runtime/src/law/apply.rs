@@ -523,7 +523,9 @@ impl State {
     /// overtake only others that are.
     fn may_overtake(&self, path: &CallPath) -> Checked {
         let step = self.turn.as_deref().and_then(|t| t.step.as_ref()).ok_or("no step is open")?;
-        let safe = |c: &Call| c.sealed.as_ref().is_some_and(|sealed| sealed.concurrency_safe);
+        // A call whose arguments were refused has no body that anything could overlap with.
+        let safe =
+            |c: &Call| c.sealed.as_ref().is_some_and(|sealed| sealed.concurrency_safe || !c.accepted());
         let this = step.calls.get(path).is_some_and(safe);
         let mut open =
             step.calls.iter().take_while(|(p, _)| *p < path).filter(|(p, c)| p.is_top() && !c.result);
