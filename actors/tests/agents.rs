@@ -3,7 +3,7 @@
 mod common;
 use common::*;
 use futures::StreamExt;
-use portcullis_actors::{Answer, Config, Event, Runtime, Session, SessionOptions};
+use portcullis_actors::{Answer, Config, Event, OpenError, Runtime, Session, SessionOptions};
 use portcullis_runtime::*;
 use std::{
     sync::{Arc, Mutex},
@@ -328,5 +328,22 @@ async fn matchers_and_opt_out() {
         _ => None,
     });
     assert!(config.unwrap().handlers.is_empty(), "what the child runs under is in its log");
+    rig.sound().await;
+}
+
+// C-SUB-1: a subagent's session is its parent's to take up. Opened by name, it would act without what narrowed it.
+#[tokio::test]
+async fn nobody_opens_a_subagent_as_a_session() {
+    let rig = rig(delegating, Limits::default(), |_| {}, |_| {}).await;
+    assert_eq!(rig.session.prompt("go").await.unwrap().await, EndReason::Completed);
+    let child = SessionId::new("s.1-1-0-0").unwrap();
+    let before = rig.child().len();
+    let Err(error) = rig.runtime.session(child.clone(), SessionOptions::new("/")).await else {
+        panic!("it was opened");
+    };
+    assert!(
+        matches!(&error, OpenError::Subagent { session, parent } if *session == child && *parent == id())
+    );
+    assert_eq!(rig.child().len(), before);
     rig.sound().await;
 }

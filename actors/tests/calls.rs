@@ -319,6 +319,66 @@ async fn safe_bodies_overlap_and_commit_in_order() {
     rig.sound().await;
 }
 
+/// A tool that may overlap and takes a number; given zero, it is slow.
+fn safe() -> Arc<dyn Tool> {
+    #[derive(serde::Deserialize, schemars::JsonSchema)]
+    struct N {
+        n: u64,
+    }
+    let spec = ToolSpec::of::<N>("Safe", "Repeats a number.").unwrap().concurrency_safe();
+    Arc::new(raw_tool(spec, async |call: Execution, _: ToolCx| {
+        let n = call.arguments.decode::<N>()?.n;
+        if n == 0 {
+            tokio::time::sleep(Duration::from_millis(30)).await;
+        }
+        Ok(Output::text(n.to_string()))
+    }))
+}
+
+// C-TURN-5: a call that is refused between two that overlap keeps its place, too.
+#[tokio::test]
+async fn a_refused_call_keeps_its_place_among_overlapping_ones() {
+    let three = calls(&[("Safe", r#"{"n":0}"#), ("Safe", r#"{"n":"one"}"#), ("Safe", r#"{"n":2}"#)]);
+    let rig = rig(vec![three, say("done")], vec![safe()], |_| {}).await;
+    assert_eq!(rig.prompt().await, EndReason::Completed);
+    let results = rig.results();
+    assert_eq!(results.iter().map(|(p, _)| p.as_str()).collect::<Vec<_>>(), ["0", "1", "2"]);
+    let failed: Vec<bool> = results.iter().map(|(_, r)| r.error).collect();
+    assert_eq!(failed, [false, true, false]);
+    rig.sound().await;
+}
+
+// C-TURN-5, C-TURN-9: a question that is given up with its turn lets no later result take its place.
+#[tokio::test]
+async fn a_cancel_at_a_question_closes_the_calls_behind_it() {
+    let two = calls(&[("Safe", r#"{"n":1}"#), ("Safe", r#"{"n":2}"#)]);
+    let rig = rig(vec![two, say("done")], vec![safe()], |at| {
+        at.pre_execute("gate", async move |c| match c.key.call.to_string().as_str() {
+            "0" => Gate::ask("sure?"),
+            _ => Gate::deny("no"),
+        });
+    })
+    .await;
+    let options = SessionOptions::new("/").approvals();
+    let session = rig.runtime.session(SessionId::new("asks").unwrap(), options).await.unwrap();
+    let turn = session.prompt("go").await.unwrap();
+    while session.asks().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(session.cancel(Cause::User).await, Ok(true));
+    assert!(matches!(turn.await, EndReason::Aborted { .. }));
+    assert!(session.asks().is_empty());
+    let records = rig.journal.records(&SessionId::new("asks").unwrap());
+    let places: Vec<String> = records
+        .iter()
+        .filter(|r| matches!(r.body, Body::ToolResult(_)))
+        .map(|r| r.at.call.clone().unwrap().to_string())
+        .collect();
+    assert_eq!(places, ["0", "1"]);
+    assert_eq!(law::State::fold(&records).unwrap().next(None), law::Next::Idle);
+    assert!(rig.runtime.live_calls().is_empty());
+}
+
 // C-PIPE-8: a tool that declares its output's shape is held to it.
 #[tokio::test]
 async fn output_is_checked() {

@@ -174,6 +174,38 @@ async fn steering_joins_the_open_turn() {
     house.sound();
 }
 
+// C-TURN-4, C-SEAM-5: steering that the gate blocks is told with the turn that it was for.
+#[tokio::test]
+async fn blocked_steering_is_told_with_its_turn() {
+    let gate = Arc::new(tokio::sync::Semaphore::new(0));
+    let (entered, mut inside) = tokio::sync::mpsc::unbounded_channel();
+    let (wait, enter) = (gate.clone(), entered.clone());
+    let house = house(vec![calls(&[("Echo", r#"{"text":"x"}"#)]), say("done")], move |at| {
+        at.prompt_submit("house rules", async |p| match p.content.to_text().contains("secret") {
+            true => Submit::block("not that"),
+            false => Submit::allow(),
+        });
+        at.pre_execute("hold", move |_: Execution| {
+            let (wait, enter) = (wait.clone(), enter.clone());
+            async move {
+                let _ = enter.send(());
+                wait.acquire().await.unwrap().forget();
+                Gate::allow()
+            }
+        });
+    })
+    .await;
+    let turn = house.session.prompt("go").await.unwrap();
+    inside.recv().await.unwrap();
+    let steered = house.session.steer("tell the secret").await.unwrap();
+    gate.add_permits(1);
+    let ended = turn.done().await;
+    assert_eq!(steered.done().await.0, ended.0, "one turn");
+    assert_eq!(ended.1, EndReason::Completed);
+    assert_eq!(house.kinds().iter().filter(|k| *k == "steering/message").count(), 0);
+    house.sound();
+}
+
 // C-TURN-4: inject never wakes the model, carries its owner, and is in the next turn's first request.
 #[tokio::test]
 async fn idle_inject_waits_for_the_next_turn() {
