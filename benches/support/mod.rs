@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 /// Bars that are over their limits today, with the value that they may not pass either: a step back still fails. Said in
 /// `docs/benchmarks.md`; a bar that meets its limit again leaves this list.
-const OVER_FOR_NOW: &[(&str, f64)] = &[("pipeline-64b", 2.2), ("actor-tax", 2.3), ("handler-slope", 4.0)];
+const OVER_FOR_NOW: &[(&str, f64)] = &[("pipeline-64b", 1.8), ("actor-tax", 2.2), ("handler-slope", 4.0)];
 
 /// The bars of one bench, as they are measured.
 pub struct Bars {
