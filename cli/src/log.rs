@@ -6,10 +6,12 @@ use crate::{
     paint::{Paint, Tint},
     problem::Problem,
     store::{Project, each_record},
+    words::typed,
 };
 use portcullis::{Body, Journal, SessionId, journal::SessionHead, sqlite::SqliteJournal};
 use serde::Serialize;
 use std::{
+    ffi::OsStr,
     io::{self, Write},
     process::ExitCode,
 };
@@ -24,6 +26,11 @@ struct Row {
     last_end: Option<&'static str>,
     /// Questions that wait for a person.
     open_questions: usize,
+    /// Their names.
+    waits: Vec<String>,
+    /// A subagent's: its turn goes on with its root's.
+    #[serde(skip)]
+    child: bool,
 }
 
 /// Lists, or shows.
@@ -32,7 +39,7 @@ pub(crate) async fn log(args: &LogArgs) -> Result<ExitCode, Problem> {
     let journal = project.read()?;
     let heads = journal.sessions().await?;
     let shown = match &args.session {
-        None => list(&journal, &heads, args.json).await?,
+        None => list(&project, &journal, &heads, args.json).await?,
         Some(name) => {
             let name = SessionId::new(name)?;
             if !heads.iter().any(|head| head.session == name) {
@@ -62,13 +69,18 @@ async fn show(journal: &SqliteJournal, name: &SessionId, json: bool) -> Result<i
     Ok(written)
 }
 
-async fn list(journal: &SqliteJournal, heads: &[SessionHead], json: bool) -> Result<io::Result<()>, Problem> {
+async fn list(
+    project: &Project,
+    journal: &SqliteJournal,
+    heads: &[SessionHead],
+    json: bool,
+) -> Result<io::Result<()>, Problem> {
     let mut rows = Vec::with_capacity(heads.len());
     for head in heads {
         rows.push(row(journal, head).await?);
     }
     rows.sort_by(|a, b| natural(&a.session).cmp(&natural(&b.session)));
-    Ok(print(&rows, json))
+    Ok(print(project.given.as_os_str(), &rows, json))
 }
 
 async fn row(journal: &SqliteJournal, head: &SessionHead) -> Result<Row, Problem> {
@@ -78,10 +90,13 @@ async fn row(journal: &SqliteJournal, head: &SessionHead) -> Result<Row, Problem
         records: 0,
         last_end: None,
         open_questions: head.waits.len(),
+        waits: head.waits.iter().map(|request| request.as_str().to_owned()).collect(),
+        child: false,
     };
     each_record(journal, &head.session, |record| {
         row.records += 1;
         match &record.body {
+            Body::SessionCreated(created) => row.child = created.parent.is_some(),
             Body::TurnStart(_) => (row.turns, row.last_end) = (row.turns + 1, Some("open")),
             Body::TurnEnd(end) => row.last_end = Some(end.reason.name()),
             _ => {}
@@ -91,7 +106,7 @@ async fn row(journal: &SqliteJournal, head: &SessionHead) -> Result<Row, Problem
     Ok(row)
 }
 
-fn print(rows: &[Row], json: bool) -> io::Result<()> {
+fn print(dir: &OsStr, rows: &[Row], json: bool) -> io::Result<()> {
     let mut out = io::stdout().lock();
     if json {
         for row in rows {
@@ -114,6 +129,18 @@ fn print(rows: &[Row], json: bool) -> io::Result<()> {
         let Row { session, turns, records, open_questions, .. } = row;
         write!(out, "{session:wide$}  {turns:>5}  {records:>7}  {open_questions:>9}  ")?;
         writeln!(out, "{}", paint.tint(tint, end))?;
+    }
+    for request in rows.iter().flat_map(|row| &row.waits) {
+        let answer = typed(&["answer".as_ref(), dir, request.as_ref(), "allow".as_ref()]);
+        let hint = format!("`{answer}` goes on, or deny; `log` with the session's name shows what is asked");
+        writeln!(out, "{}", paint.tint(Tint::Quiet, &hint))?;
+    }
+    let left =
+        |row: &&Row| row.last_end == Some("open") && !row.child && rows.iter().all(|r| r.waits.is_empty());
+    for row in rows.iter().filter(left) {
+        let resume = typed(&["resume".as_ref(), dir, row.session.as_ref()]);
+        let hint = format!("`{resume}` goes on with a turn that was left, unless another process is at it");
+        writeln!(out, "{}", paint.tint(Tint::Quiet, &hint))?;
     }
     out.flush()
 }

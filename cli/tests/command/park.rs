@@ -37,7 +37,11 @@ fn command(project: &Project, mode: &str, args: &[&str]) -> Done {
 fn an_answer_from_another_process_lets_the_call_go_on() {
     let project = parked();
     let list = project.log(&["--json"]).out;
-    assert!(list.contains(r#""last_end":"open","open_questions":1"#), "{list}");
+    let row = format!(r#""last_end":"open","open_questions":1,"waits":["{REQUEST}"]"#);
+    assert!(list.contains(&row), "{list}");
+    let list = project.log(&[]).out;
+    assert!(list.contains("portcullis answer") && list.contains(&format!("{REQUEST} allow")), "{list}");
+    assert!(!list.contains("resume"), "a turn that waits for an answer goes on with one: {list}");
 
     let answer = command(&project, "answer", &[REQUEST, "allow", "--json"]);
     assert_eq!(answer.code, Some(0), "{}{}", answer.out, answer.err);
