@@ -14,6 +14,11 @@ impl Problem {
         Problem { what: what.to_string(), next: None }
     }
 
+    /// What it is, without what to do about it.
+    pub(crate) fn sentence(&self) -> &str {
+        &self.what
+    }
+
     /// Adds what to do about it.
     pub(crate) fn next(mut self, next: impl Display) -> Problem {
         self.next = Some(next.to_string());

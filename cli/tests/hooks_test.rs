@@ -257,6 +257,27 @@ fn results_for_machines() {
     assert_eq!(test(&[&good], &["--filter", "tool_name=Bash"]).out, "ok good\n1 passed, 0 failed\n");
 }
 
+// One case that cannot be read is a failure of its own, under every filter; the others are run.
+#[test]
+fn an_unreadable_case_fails_alone() {
+    let dir = TempDir::new().unwrap();
+    let whole = format!(
+        "{{\"dialect\":\"claude\",\n{BASH},{},\"expected\":{{\"decision\":\"deny\"}}}}",
+        hook("PreToolUse", "exit 2")
+    );
+    for (name, text) in [("a", "{"), ("b", whole.as_str())] {
+        fs::create_dir(dir.path().join(name)).unwrap();
+        fs::write(dir.path().join(name).join("case.json"), text).unwrap();
+    }
+    for args in [&[][..], &["--filter", "tool_name=Bash"]] {
+        let done = test(&[dir.path()], args);
+        assert_eq!(done.code, Some(1), "{}{}", done.out, done.err);
+        for part in ["case.json could not be read", "ok b", "1 passed, 1 failed"] {
+            assert!(done.out.contains(part), "there is no {part:?} in {}", done.out);
+        }
+    }
+}
+
 #[test]
 fn nothing_to_run_is_an_error_and_the_case_is_left_alone() {
     let empty = TempDir::new().unwrap();

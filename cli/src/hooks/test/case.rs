@@ -19,9 +19,20 @@ pub(super) struct Case {
     pub(super) id: String,
     pub(super) folder: PathBuf,
     fields: Fields,
+    /// Why its file could not be read. It then fails where it would have been run, and the others are run.
+    pub(super) unread: Option<String>,
 }
 
 impl Case {
+    fn unreadable(folder: &Path, why: &Problem) -> Case {
+        Case {
+            id: named(folder),
+            folder: folder.into(),
+            fields: Fields::new(),
+            unread: Some(why.sentence().into()),
+        }
+    }
+
     fn read(folder: &Path) -> Result<Case, Problem> {
         let file = folder.join("case.json");
         let unread = |why: &dyn std::fmt::Display| {
@@ -30,9 +41,8 @@ impl Case {
         };
         let text = fs::read_to_string(&file).map_err(|error| unread(&error))?;
         let fields: Fields = serde_json::from_str(&text).map_err(|error| unread(&error))?;
-        let named = folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        let mut case = Case { id: String::new(), folder: folder.into(), fields };
-        case.id = case.text("id").ok().flatten().unwrap_or(named);
+        let mut case = Case { id: String::new(), folder: folder.into(), fields, unread: None };
+        case.id = case.text("id").ok().flatten().unwrap_or_else(|| named(folder));
         Ok(case)
     }
 
@@ -60,14 +70,22 @@ impl Case {
         self.get("expected")?.ok_or_else(|| "the case has no `expected`, so there is nothing to judge".into())
     }
 
-    /// Does a field have this value? Texts are compared as texts, anything else as it is written.
+    /// Does a field have this value? Texts are compared as texts, anything else as it is written. Of a case that could
+    /// not be read nobody knows, so no filter hides it.
     pub(super) fn is(&self, key: &str, value: &str) -> bool {
+        if self.unread.is_some() {
+            return true;
+        }
         let Some(raw) = self.raw(key) else { return false };
         match serde_json::from_str::<String>(raw) {
             Ok(text) => text == value,
             Err(_) => raw == value,
         }
     }
+}
+
+fn named(folder: &Path) -> String {
+    folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
 /// A JSON text of a type, with a sentence for when it is not.
@@ -95,5 +113,6 @@ pub(super) fn find(path: &Path) -> Result<Vec<Case>, Problem> {
         return Err(none(&"there is no case.json in it or one level below"));
     }
     below.sort();
-    below.iter().map(|folder| Case::read(folder)).collect()
+    let read = |folder: &PathBuf| Case::read(folder).unwrap_or_else(|why| Case::unreadable(folder, &why));
+    Ok(below.iter().map(read).collect())
 }

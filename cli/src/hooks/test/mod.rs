@@ -44,6 +44,9 @@ pub(super) async fn test(args: TestArgs) -> Result<ExitCode, Problem> {
 }
 
 async fn run(case: &Case, fidelity: super::args::FidelityArg) -> Verdict {
+    if let Some(why) = &case.unread {
+        return Verdict::not_run(why.clone());
+    }
     let feed = match feed::Feed::read(case) {
         Ok(feed) => feed,
         Err(why) => return Verdict::not_run(why),
