@@ -9,6 +9,7 @@ use crate::{
 };
 use actix::prelude::*;
 use dashmap::{DashMap, Entry};
+use futures::future::{Either, select};
 use portcullis_runtime::{
     CallKey, Cancel, ConfigInForce, Ended, Frozen, HandlerId, HandlerRow, Journal, Limits, Mint, Model,
     Registered, Registrar, RequestHeader, SessionId, Settle, Table, TokenId, ToolHeader, plan::TableError,
@@ -219,7 +220,13 @@ impl fmt::Debug for Runtime {
 pub struct Leftover {
     /// Sessions whose turn was still open at the limit. Their logs are whole; opened again, the same turn goes on.
     pub parked: Vec<SessionId>,
+    /// Code that held its arbiter's thread beyond the limit. Nothing can stop such a thread: it was left behind with its
+    /// sessions, which are among the parked ones, and ends with the process or when that code returns.
+    pub blocked: Vec<Stall>,
 }
+
+/// How long past its limit a shutdown waits for a thread that code blocks.
+const BLOCKED: Duration = Duration::from_secs(2);
 
 impl Runtime {
     /// Starts the threads. Works from any async context; needs no actix system of the caller's.
@@ -345,23 +352,42 @@ impl Runtime {
     pub async fn shutdown(self, within: Duration) -> Leftover {
         let _ = self.inner.draining.settle(());
         let until = Instant::now() + within;
-        let drains = self.inner.hosts.iter().map(|host| host.send(DrainAll { until }));
+        let this = &self;
+        let drains = this.inner.hosts.iter().enumerate().map(|(number, host)| async move {
+            let drained = host.send(DrainAll { until });
+            match select(Box::pin(drained), Box::pin(this.stuck(number, until + BLOCKED))).await {
+                Either::Left((drained, _)) => Some(drained.unwrap_or_default()),
+                Either::Right(_) => None,
+            }
+        });
         let drained = futures::future::join_all(drains).await;
-        let mut parked: Vec<SessionId> = drained
-            .into_iter()
-            .flatten()
-            .flatten()
-            .filter(|(_, parked)| *parked == Parked::InTurn)
-            .map(|(id, _)| id)
-            .collect();
-        parked.sort();
+        let whole = drained.iter().all(Option::is_some);
+        let open = drained.into_iter().flatten().flatten().filter(|(_, parked)| *parked == Parked::InTurn);
+        let mut parked: Vec<SessionId> = open.map(|(id, _)| id).collect();
+        let mut blocked = Vec::new();
         self.inner.system.stop();
-        let ended = self.inner.ended.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(ended) = ended {
-            // An error means that the thread is gone, which is what we wait for.
-            let _ = ended.await;
+        if whole {
+            let ended = self.inner.ended.lock().unwrap_or_else(PoisonError::into_inner).take();
+            if let Some(ended) = ended {
+                // An error means that the thread is gone, which is what we wait for.
+                let _ = ended.await;
+            }
+        } else {
+            // What was drained has left the directory; what is in it is held by a blocked thread.
+            parked.extend(self.live_sessions());
+            blocked = self.stalls().into_iter().filter(|stall| stall.ongoing).collect();
         }
-        Leftover { parked }
+        parked.sort();
+        parked.dedup();
+        Leftover { parked, blocked }
+    }
+
+    /// Returns once this time is past and an arbiter's thread is blocked.
+    async fn stuck(&self, arbiter: usize, from: Instant) {
+        tokio::time::sleep_until(from.into()).await;
+        while !self.inner.shared.watchdog.is_stalled(arbiter) {
+            tokio::time::sleep(STALL).await;
+        }
     }
 
     /// A session's arbiter, by its name; one that is blocked is avoided.

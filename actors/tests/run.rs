@@ -241,6 +241,40 @@ async fn a_handler_that_blocks_the_thread_is_named() {
     );
 }
 
+// C-RUN-5: a shutdown ends, and says who held a thread beyond its limit.
+#[tokio::test]
+async fn a_shutdown_leaves_a_blocked_thread_behind() {
+    let blocked = Arc::new(Mutex::new(()));
+    let hold = blocked.clone();
+    let house = house(vec![calls(&[("Echo", r#"{"text":"x"}"#)]), say("done")], move |at| {
+        at.guard("stuck", move |_| {
+            let _held = hold.lock().unwrap();
+            None
+        });
+    })
+    .await;
+    let (locked, is_locked) = std::sync::mpsc::channel();
+    let (release, released) = std::sync::mpsc::channel::<()>();
+    let holder = std::thread::spawn(move || {
+        let _held = blocked.lock().unwrap();
+        locked.send(()).unwrap();
+        let _ = released.recv();
+    });
+    is_locked.recv().unwrap();
+    let _turn = house.session.prompt("go").await.unwrap();
+    while house.runtime.live_calls().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    let left = house.runtime.clone().shutdown(Duration::ZERO).await;
+    assert_eq!(left.parked, [id()]);
+    assert_eq!(
+        left.blocked.iter().map(|s| (&s.id, s.point)).collect::<Vec<_>>(),
+        [(&HandlerId::new("test", "stuck"), Some(Point::Guard))]
+    );
+    drop(release);
+    holder.join().unwrap();
+}
+
 // C-RUN-2: a full door is a typed error that hands the prompt back.
 #[tokio::test]
 #[expect(clippy::await_holding_lock, reason = "the lock blocks the arbiter's thread on purpose")]
