@@ -273,7 +273,9 @@ async fn open_session(
         None => {
             let parent = child.as_ref().map(|c| c.parent.clone());
             let channel = options.channel.clone();
-            let created = SessionCreated { id: id.clone(), cwd: cwd.into(), channel, parent, seed: None };
+            let cleared = options.cleared.clone();
+            let created =
+                SessionCreated { id: id.clone(), cwd: cwd.into(), channel, parent, seed: None, cleared };
             drafts.push(Draft::new(At::session(), created));
         }
         Some(_) => drafts.push(Draft::new(At::session(), SessionResumed {})),

@@ -74,17 +74,25 @@ pub struct SessionOptions {
     pub channel: Arc<str>,
     /// There is a person to ask. Without one, a call that needs approval is denied and says so.
     pub approvals: bool,
+    /// The session after which it begins afresh; of a session that exists already this changes nothing.
+    pub cleared: Option<SessionId>,
 }
 
 impl SessionOptions {
     /// In this directory, by the front door `library`, with no one to ask.
     pub fn new(cwd: impl Into<PathBuf>) -> SessionOptions {
-        SessionOptions { cwd: cwd.into(), channel: "library".into(), approvals: false }
+        SessionOptions { cwd: cwd.into(), channel: "library".into(), approvals: false, cleared: None }
     }
 
     /// Names the front door.
     pub fn channel(mut self, channel: impl Into<Arc<str>>) -> SessionOptions {
         self.channel = channel.into();
+        self
+    }
+
+    /// A person cleared the conversation of that session and goes on in this one: session-start's source is `clear`.
+    pub fn after_clear(mut self, cleared: SessionId) -> SessionOptions {
+        self.cleared = Some(cleared);
         self
     }
 

@@ -2,9 +2,12 @@
 
 mod common;
 use common::*;
-use portcullis_actors::{Answer, Event};
+use portcullis_actors::{Answer, Event, SessionOptions};
 use portcullis_runtime::*;
-use std::time::Duration;
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 #[tokio::test]
 async fn a_plain_one_tool_turn_is_16_records_5_barriers_and_few_hops() {
@@ -354,6 +357,30 @@ async fn session_start_context_is_in_the_first_request_once() {
     let count = |r: &ModelRequest| r.messages.iter().filter(|m| matches!(m, Message::Context { .. })).count();
     assert_eq!((count(&requests[0]), count(&requests[1])), (1, 1));
     assert!(matches!(requests[0].messages.iter().next(), Some(Message::Context { .. })));
+    house.sound();
+}
+
+// C-TURN-11: a session that begins afresh says so, and so does its log.
+#[tokio::test]
+async fn a_cleared_session_starts_as_clear() {
+    let sources = Arc::new(Mutex::new(Vec::new()));
+    let seen = sources.clone();
+    let house = house(vec![say("a"), say("b"), say("c")], move |at| {
+        at.session_start("hello", async move |s| {
+            seen.lock().unwrap().push(s.source);
+            Started {}
+        });
+    })
+    .await;
+    house.prompt("one").await;
+    let fresh = SessionId::new("fresh").unwrap();
+    let options = SessionOptions::new("/").after_clear(id());
+    let session = house.runtime.session(fresh.clone(), options).await.unwrap();
+    assert_eq!(session.prompt("two").await.unwrap().await, EndReason::Completed);
+    assert_eq!(*sources.lock().unwrap(), [StartSource::Startup, StartSource::Clear]);
+    let records = house.journal.records(&fresh);
+    let state = law::State::fold(&records).unwrap();
+    assert_eq!(state.created().and_then(|c| c.cleared.clone()), Some(id()));
     house.sound();
 }
 

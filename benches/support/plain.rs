@@ -57,8 +57,14 @@ impl Plain {
             mint: Mint::new(7),
             turns: 0,
         };
-        let created =
-            SessionCreated { id, cwd: "/".into(), channel: "library".into(), parent: None, seed: None };
+        let created = SessionCreated {
+            id,
+            cwd: "/".into(),
+            channel: "library".into(),
+            parent: None,
+            seed: None,
+            cleared: None,
+        };
         plain.commit([Draft::new(At::session(), created)]);
         plain
     }

@@ -12,7 +12,7 @@
 //!
 //! let mut state = State::new();
 //! let created = SessionCreated {
-//!     id: SessionId::new("demo")?, cwd: "/".into(), channel: "library".into(), parent: None, seed: None,
+//!     id: SessionId::new("demo")?, cwd: "/".into(), channel: "library".into(), parent: None, seed: None, cleared: None,
 //! };
 //! let queued = PromptQueued { kind: QueueKind::Prompt, content: "hello".into(), source: Source::User };
 //! for (seq, body) in [created.into(), Body::from(queued)].into_iter().enumerate() {

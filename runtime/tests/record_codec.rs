@@ -41,10 +41,11 @@ fn lines() -> Vec<(At, Body, &'static str)> {
                     call: CallKey { turn: 1, step: 1, call: CallPath::top(2).nested(0) },
                 }),
                 seed: Some(Seed { session: SessionId::new("f0").expect("a name"), seq: Seq(7) }),
+                cleared: Some(SessionId::new("c0").expect("a name")),
                 ..created()
             }
             .into(),
-            r#""type":"session/created","v":1,"data":{"id":"s1","cwd":"/w","channel":"cli","parent":{"session":"p0","call":{"turn":1,"step":1,"call":[2,0]}},"seed":{"session":"f0","seq":7}}"#,
+            r#""type":"session/created","v":1,"data":{"id":"s1","cwd":"/w","channel":"cli","parent":{"session":"p0","call":{"turn":1,"step":1,"call":[2,0]}},"seed":{"session":"f0","seq":7},"cleared":"c0"}"#,
         ),
         (
             At::session(),

@@ -223,7 +223,7 @@ fn matchers_choose_by_tool_and_by_source_and_are_ignored_elsewhere() {
         ("startup|clear|compact", 1, 0),
         ("startup|resume", 1, 1),
         ("Startup", 0, 0),
-        ("clear|compact", 0, 0),
+        ("compact|fork", 0, 0),
         ("*", 1, 1),
     ] {
         let project = hooks("SessionStart", matcher);

@@ -28,7 +28,9 @@ fn base(event: &str, prompt: bool) -> String {
 // C-BRIDGE-1
 #[test]
 fn session_start() {
-    for (source, name) in [(StartSource::Startup, "startup"), (StartSource::Resume, "resume")] {
+    for (source, name) in
+        [(StartSource::Startup, "startup"), (StartSource::Resume, "resume"), (StartSource::Clear, "clear")]
+    {
         let project = Project::hook("SessionStart", KEEP);
         assert_eq!(project.start(source).invoked.len(), 1);
         let expected = format!("{},\"source\":\"{name}\"}}\n", base("SessionStart", false));

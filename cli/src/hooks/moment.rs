@@ -32,9 +32,10 @@ pub(super) fn moment(args: &ExplainArgs, cwd: &Path) -> Result<Moment, Problem> 
             let source = match &*args.source {
                 "startup" => StartSource::Startup,
                 "resume" => StartSource::Resume,
+                "clear" => StartSource::Clear,
                 other => {
                     let what = format!("no session starts as `{other}` here");
-                    return Err(Problem::new(what).next("give --source startup or --source resume"));
+                    return Err(Problem::new(what).next("give --source startup, resume or clear"));
                 }
             };
             Moment::SessionStart(Starting::new(scene, source, None))

@@ -12,7 +12,9 @@ impl State {
         match &record.body {
             Body::SessionCreated(created) => {
                 self.created = Some(Arc::new(created.clone()));
-                self.start = Some((record.seq, StartSource::Startup));
+                let source =
+                    if created.cleared.is_some() { StartSource::Clear } else { StartSource::Startup };
+                self.start = Some((record.seq, source));
             }
             Body::SessionResumed(_) => {
                 self.closed = false;

@@ -144,6 +144,9 @@ pub struct SessionCreated {
     /// What its first records were copied from, for a fork.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seed: Option<Seed>,
+    /// The session whose conversation was cleared, when a person began afresh after it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cleared: Option<SessionId>,
 }
 
 /// Where a child session comes from.

@@ -13,6 +13,8 @@ pub enum StartSource {
     Startup,
     /// It was reopened from its log.
     Resume,
+    /// It is new, and begins afresh after one whose conversation was cleared.
+    Clear,
 }
 
 impl StartSource {
@@ -21,6 +23,7 @@ impl StartSource {
         match self {
             StartSource::Startup => "startup",
             StartSource::Resume => "resume",
+            StartSource::Clear => "clear",
         }
     }
 }

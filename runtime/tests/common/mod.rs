@@ -44,7 +44,14 @@ pub fn session() -> SessionId {
 }
 
 pub fn created() -> SessionCreated {
-    SessionCreated { id: session(), cwd: "/w".into(), channel: "cli".into(), parent: None, seed: None }
+    SessionCreated {
+        id: session(),
+        cwd: "/w".into(),
+        channel: "cli".into(),
+        parent: None,
+        seed: None,
+        cleared: None,
+    }
 }
 
 pub fn config(limits: Limits) -> ConfigInForce {

@@ -263,14 +263,14 @@ impl Reader<'_> {
                 Some("names are separated by `|`; anything else is a regular expression"),
             );
         }
-        let starts = ["startup", "resume"];
+        let starts = ["startup", "resume", "clear"];
         if let (Named::Runs(Event::SessionStart), Some((at, text))) = (named, matcher)
             && !matches!(*compiled, Matcher::Never(_))
             && !starts.iter().any(|start| compiled.matches(start))
         {
             let message =
                 format!("the matcher `{text}` under {event} matches no way in which a session starts here");
-            let hint = format!("sessions start as {}", starts.join(" or "));
+            let hint = format!("sessions start as {}", starts.join(", "));
             self.say(Severity::Warning, "hooks/no-such-start", at, message, Some(&hint));
         }
         let mut sound = Ok(handlers.len());

@@ -7,7 +7,7 @@ use super::{script, tools};
 use futures::{StreamExt, stream::BoxStream};
 use portcullis::{
     Answer, Body, Content, Continue, Ending, Event as Happened, Execution, MemoryJournal, Model, ModelError,
-    ModelEvent, ModelRequest, Reason, Role, Runtime, ScriptedModel, Seq, Session, SessionOptions,
+    ModelEvent, ModelRequest, Reason, Role, Runtime, ScriptedModel, Seq, Session, SessionId, SessionOptions,
     hooks::Report,
     journal::{Fault, JournalError},
 };
@@ -64,13 +64,16 @@ struct House<'c> {
     roles: Roles,
     reports: Vec<Report>,
     asked: Asked,
+    /// The session after which the next one begins afresh.
+    cleared: Option<SessionId>,
 }
 
 async fn play(stage: &Stage, feed: &Feed) -> Result<Seen, String> {
     let dying = Arc::new(AtomicBool::new(false));
     let journal = journal(feed, dying.clone());
     let roles = Roles::default();
-    let mut house = House { stage, feed, journal, roles, reports: Vec::new(), asked: Asked::default() };
+    let mut house =
+        House { stage, feed, journal, roles, reports: Vec::new(), asked: Asked::default(), cleared: None };
     match feed.event {
         Event::SessionStart => house.starts().await?,
         _ if feed.scenario.crashes() => house.dies_and_recovers(&dying).await?,
@@ -153,7 +156,8 @@ impl House<'_> {
             builder = builder.mount_deciding(hooks);
         }
         let runtime = builder.start().await.map_err(|error| error.to_string())?;
-        let options = SessionOptions::new(&self.stage.cwd).channel("cli").approvals();
+        let mut options = SessionOptions::new(&self.stage.cwd).channel("cli").approvals();
+        options.cleared = self.cleared.clone();
         match runtime.open(name, options).await {
             Ok(session) => Ok((runtime, session)),
             Err(error) => {
@@ -205,6 +209,21 @@ impl House<'_> {
                         }
                     };
                     self.process(&name, &[&round.prompt], true).await?;
+                    open = Some(name);
+                }
+                "clear" => {
+                    // It begins afresh after one, of which this case's hooks were no part unless it names it.
+                    let cleared = match open.take() {
+                        Some(name) => name,
+                        None => {
+                            self.process(NAME, &[&round.prompt], false).await?;
+                            NAME.into()
+                        }
+                    };
+                    let name = format!("{NAME}-{at}");
+                    self.cleared = Some(SessionId::new(cleared).map_err(|error| error.to_string())?);
+                    self.process(&name, &[&round.prompt], true).await?;
+                    self.cleared = None;
                     open = Some(name);
                 }
                 other => {
