@@ -145,23 +145,30 @@ async fn a_journal_that_fails_is_told_to_whoever_waits() {
     }
 }
 
-// C-TURN-4: steering joins and forces the next step; with no turn open it is a prompt.
-#[tokio::test]
-async fn steering_joins_the_open_turn() {
+/// Registers a gate that says when a call is inside, and holds it until it gets a permit.
+fn hold()
+-> (Arc<tokio::sync::Semaphore>, tokio::sync::mpsc::UnboundedReceiver<()>, impl FnOnce(&mut Registrar<'_>)) {
     let gate = Arc::new(tokio::sync::Semaphore::new(0));
-    let (entered, mut inside) = tokio::sync::mpsc::unbounded_channel();
-    let (wait, enter) = (gate.clone(), entered.clone());
-    let house = house(vec![calls(&[("Echo", r#"{"text":"x"}"#)]), say("done"), say("more")], move |at| {
+    let (entered, inside) = tokio::sync::mpsc::unbounded_channel();
+    let wait = gate.clone();
+    let register = move |at: &mut Registrar<'_>| {
         at.pre_execute("hold", move |_: Execution| {
-            let (wait, enter) = (wait.clone(), enter.clone());
+            let (wait, entered) = (wait.clone(), entered.clone());
             async move {
-                let _ = enter.send(());
+                let _ = entered.send(());
                 wait.acquire().await.unwrap().forget();
                 Gate::allow()
             }
         });
-    })
-    .await;
+    };
+    (gate, inside, register)
+}
+
+// C-TURN-4: steering joins and forces the next step; with no turn open it is a prompt.
+#[tokio::test]
+async fn steering_joins_the_open_turn() {
+    let (gate, mut inside, hold) = hold();
+    let house = house(vec![calls(&[("Echo", r#"{"text":"x"}"#)]), say("done"), say("more")], hold).await;
     let turn = house.session.prompt("go").await.unwrap();
     inside.recv().await.unwrap();
     let steered = house.session.steer("be brief").await.unwrap();
@@ -177,22 +184,13 @@ async fn steering_joins_the_open_turn() {
 // C-TURN-4, C-SEAM-5: steering that the gate blocks is told with the turn that it was for.
 #[tokio::test]
 async fn blocked_steering_is_told_with_its_turn() {
-    let gate = Arc::new(tokio::sync::Semaphore::new(0));
-    let (entered, mut inside) = tokio::sync::mpsc::unbounded_channel();
-    let (wait, enter) = (gate.clone(), entered.clone());
-    let house = house(vec![calls(&[("Echo", r#"{"text":"x"}"#)]), say("done")], move |at| {
+    let (gate, mut inside, hold) = hold();
+    let house = house(vec![calls(&[("Echo", r#"{"text":"x"}"#)]), say("done")], |at| {
         at.prompt_submit("house rules", async |p| match p.content.to_text().contains("secret") {
             true => Submit::block("not that"),
             false => Submit::allow(),
         });
-        at.pre_execute("hold", move |_: Execution| {
-            let (wait, enter) = (wait.clone(), enter.clone());
-            async move {
-                let _ = enter.send(());
-                wait.acquire().await.unwrap().forget();
-                Gate::allow()
-            }
-        });
+        hold(at);
     })
     .await;
     let turn = house.session.prompt("go").await.unwrap();
