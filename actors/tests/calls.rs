@@ -335,17 +335,26 @@ fn safe() -> Arc<dyn Tool> {
     }))
 }
 
-// C-TURN-5: a call that is refused between two that overlap keeps its place, too.
+// C-TURN-5: a call that never runs keeps its place between two that overlap, whether its arguments are refused or a
+// gate denies it.
 #[tokio::test]
 async fn a_refused_call_keeps_its_place_among_overlapping_ones() {
-    let three = calls(&[("Safe", r#"{"n":0}"#), ("Safe", r#"{"n":"one"}"#), ("Safe", r#"{"n":2}"#)]);
-    let rig = rig(vec![three, say("done")], vec![safe()], |_| {}).await;
-    assert_eq!(rig.prompt().await, EndReason::Completed);
-    let results = rig.results();
-    assert_eq!(results.iter().map(|(p, _)| p.as_str()).collect::<Vec<_>>(), ["0", "1", "2"]);
-    let failed: Vec<bool> = results.iter().map(|(_, r)| r.error).collect();
-    assert_eq!(failed, [false, true, false]);
-    rig.sound().await;
+    for middle in [r#"{"n":"one"}"#, r#"{"n":1}"#] {
+        let three = calls(&[("Safe", r#"{"n":0}"#), ("Safe", middle), ("Safe", r#"{"n":2}"#)]);
+        let rig = rig(vec![three, say("done")], vec![safe()], |at| {
+            at.pre_execute("gate", async |c| match c.key.call.to_string().as_str() {
+                "1" => Gate::deny("no"),
+                _ => Gate::allow(),
+            });
+        })
+        .await;
+        assert_eq!(rig.prompt().await, EndReason::Completed);
+        let results = rig.results();
+        assert_eq!(results.iter().map(|(p, _)| p.as_str()).collect::<Vec<_>>(), ["0", "1", "2"]);
+        let failed: Vec<bool> = results.iter().map(|(_, r)| r.error).collect();
+        assert_eq!(failed, [false, true, false]);
+        rig.sound().await;
+    }
 }
 
 // C-TURN-5, C-TURN-9: a question that is given up with its turn lets no later result take its place.
