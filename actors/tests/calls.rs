@@ -335,13 +335,17 @@ fn safe() -> Arc<dyn Tool> {
     }))
 }
 
-// C-TURN-5: a call that never runs keeps its place between two that overlap, whether its arguments are refused or a
-// gate denies it.
+// C-TURN-5: a call that never runs keeps its place between two that overlap, whether its arguments are refused as the
+// model wrote them, as a rewriter left them, or a gate denies it.
 #[tokio::test]
 async fn a_refused_call_keeps_its_place_among_overlapping_ones() {
-    for middle in [r#"{"n":"one"}"#, r#"{"n":1}"#] {
+    for middle in [r#"{"n":"one"}"#, r#"{"n":7}"#, r#"{"n":1}"#] {
         let three = calls(&[("Safe", r#"{"n":0}"#), ("Safe", middle), ("Safe", r#"{"n":2}"#)]);
         let rig = rig(vec![three, say("done")], vec![safe()], |at| {
+            at.rewrite("spoil", async |c| match c.requested.text().contains('7') {
+                true => Proposal::arguments(Frozen::parse(r#"{"n":"seven"}"#).unwrap()),
+                false => Proposal::pass(),
+            });
             at.pre_execute("gate", async |c| match c.key.call.to_string().as_str() {
                 "1" => Gate::deny("no"),
                 _ => Gate::allow(),
