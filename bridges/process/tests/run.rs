@@ -47,21 +47,17 @@ fn death_by_signal_is_told_apart_and_has_a_shell_code() {
 // C-BRIDGE-1: a hook leads its own process group and stays in the session (the fast spawn path needs that).
 #[test]
 fn the_child_leads_a_group_in_our_session() {
+    // Read from /proc on both sides: a session led from outside our PID namespace has the number 0.
+    fn parent_group_session(stat: &str) -> Vec<i32> {
+        let fields = stat.rsplit_once(')').unwrap().1.split_whitespace();
+        fields.skip(1).take(3).map(|n| n.parse().unwrap()).collect()
+    }
     let dir = tempfile::tempdir().unwrap();
     let finished = go(sh(dir.path(), "read line < /proc/$$/stat; echo \"$line\""));
     let line = finished.stdout.text().into_owned();
-    let fields: Vec<i32> = line
-        .rsplit_once(')')
-        .unwrap()
-        .1
-        .split_whitespace()
-        .skip(1)
-        .take(3)
-        .map(|n| n.parse().unwrap())
-        .collect();
     let pid: i32 = line.split_once(' ').unwrap().0.parse().unwrap();
-    let session = rustix::process::getsid(None).unwrap().as_raw_pid();
-    assert_eq!(fields, [std::process::id() as i32, pid, session]);
+    let session = parent_group_session(&std::fs::read_to_string("/proc/self/stat").unwrap())[2];
+    assert_eq!(parent_group_session(&line), [std::process::id() as i32, pid, session]);
 }
 
 #[test]
