@@ -135,8 +135,16 @@ impl Tree {
     /// nobody else would reap them.
     pub(crate) fn release(&mut self) -> bool {
         let own = self.own;
+        // A dead member whose parent is about to die becomes ours with its parent's end, and not before.
+        let may_leave: BTreeSet<u32> = self.known.keys().copied().chain([self.leader]).collect();
         self.known.retain(|pid, start| match Entry::read(*pid) {
-            Some(entry) if entry.start == *start && entry.dead => entry.parent == own && !reaped(&entry),
+            Some(entry) if entry.start == *start && entry.dead => {
+                if entry.parent == own {
+                    !reaped(&entry)
+                } else {
+                    may_leave.contains(&entry.parent)
+                }
+            }
             Some(entry) => entry.start == *start,
             None => false,
         });
@@ -294,5 +302,26 @@ mod tests {
         assert_eq!(Entry::read(seen.pid).filter(|now| now.start == seen.start), None);
         assert!(child.wait().is_err(), "its status was taken");
         Ok(())
+    }
+
+    // C-BRIDGE-7: whoever dies before its parent is reaped when the parent is gone, and not forgotten before.
+    #[test]
+    fn a_dead_member_is_remembered_while_its_parent_may_leave_it_to_us() -> std::io::Result<()> {
+        // A parent that never asks for its child's status.
+        let mut parent = std::process::Command::new("sh").args(["-c", "sleep 0 & exec sleep 100"]).spawn()?;
+        let child = loop {
+            let table = Entry::table();
+            if let Some(child) = table.iter().find(|entry| entry.parent == parent.id() && entry.dead) {
+                break *child;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        };
+        let mut tree = Tree::new(parent.id());
+        tree.known.insert(child.pid, child.start);
+        assert!(!tree.release(), "its parent, the leader, still lives");
+        tree.forget_leader();
+        assert!(tree.release(), "its parent is nobody of this tree");
+        parent.kill()?;
+        parent.wait().map(drop)
     }
 }
