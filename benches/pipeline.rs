@@ -29,8 +29,8 @@ fn main() -> ExitCode {
             continue;
         }
         let rounds = bars.pairs(200).div_ceil(PAIRS);
-        let pairs: Vec<_> = (0..rounds).flat_map(|_| rt.block_on(measure(bytes))).collect();
-        bars.ratio(name, 1.5, "ns", &pairs);
+        let measure = || (0..rounds).flat_map(|_| rt.block_on(measure(bytes))).collect();
+        bars.steady_ratio(name, 1.5, "ns", measure);
     }
     bars.finish()
 }

@@ -31,8 +31,8 @@ fn main() -> ExitCode {
     let rounds = bars.pairs(200).div_ceil(PAIRS);
 
     if bars.wants("actor-tax") {
-        let pairs: Pairs = (0..rounds).flat_map(|_| rt.block_on(one_thread(model.clone()))).collect();
-        bars.ratio("actor-tax", 1.5, "ns", &pairs);
+        let measure = || (0..rounds).flat_map(|_| rt.block_on(one_thread(model.clone()))).collect();
+        bars.steady_ratio("actor-tax", 1.5, "ns", measure);
         let rounds = rounds.div_ceil(2);
         let pairs: Pairs = (0..rounds).flat_map(|_| rt.block_on(across_threads(model.clone()))).collect();
         bars.note("actor-tax-across-threads", "ns", &pairs);

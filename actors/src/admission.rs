@@ -5,7 +5,7 @@
 use std::{
     cell::RefCell,
     future::{Future, poll_fn},
-    pin::pin,
+    pin::Pin,
     rc::Rc,
     sync::Arc,
     task::Poll,
@@ -57,10 +57,9 @@ impl Pass {
     }
 
     /// Gives the permit back while something foreign is awaited. What answers at once costs nothing; outside a turn it
-    /// changes nothing.
-    pub(crate) async fn away<T>(&self, foreign: impl Future<Output = T>) -> T {
-        let mut foreign = pin!(foreign);
-        let answer = match poll_fn(|cx| Poll::Ready(foreign.as_mut().poll(cx))).await {
+    /// changes nothing. Taken pinned: a future that is handed on by value is kept twice.
+    pub(crate) async fn away<T>(&self, mut foreign: impl Future<Output = T> + Unpin) -> T {
+        let answer = match poll_fn(|cx| Poll::Ready(Pin::new(&mut foreign).poll(cx))).await {
             Poll::Ready(answer) => answer,
             Poll::Pending => {
                 let _away = Away::go(self.held.clone());
@@ -68,11 +67,7 @@ impl Pass {
             }
         };
         // An earlier await may have been dropped half-way, so the permit may be missing in either case.
-        let missing = {
-            let held = self.held.borrow();
-            held.in_turn && held.away == 0 && held.permit.is_none()
-        };
-        if missing {
+        if self.is_missing() {
             let permit = self.acquire().await;
             let mut held = self.held.borrow_mut();
             if held.in_turn && held.permit.is_none() {
@@ -82,9 +77,19 @@ impl Pass {
         answer
     }
 
+    /// The turn goes on without its permit: it has to take it back before it runs code of ours.
+    pub(crate) fn is_missing(&self) -> bool {
+        let held = self.held.borrow();
+        held.in_turn && held.away == 0 && held.permit.is_none()
+    }
+
     /// `None` never comes: the semaphore is not closed.
     async fn acquire(&self) -> Option<OwnedSemaphorePermit> {
-        self.admission.0.clone().acquire_owned().await.ok()
+        // Nobody is passed by: with others waiting, none is free.
+        if let Ok(permit) = self.admission.0.clone().try_acquire_owned() {
+            return Some(permit);
+        }
+        Box::pin(self.admission.0.clone().acquire_owned()).await.ok()
     }
 }
 
@@ -150,7 +155,7 @@ mod tests {
         let mut waiting = Box::pin(pass.away(std::future::pending::<()>()));
         assert!(waiting.as_mut().now_or_never().is_none());
         drop(waiting);
-        assert!(pass.away(async {}).now_or_never().is_some(), "comes back with the permit");
+        assert!(pass.away(std::future::ready(())).now_or_never().is_some(), "comes back with the permit");
         assert!(Pass::new(admission).turn().now_or_never().is_none());
         drop(held);
     }

@@ -9,6 +9,7 @@ use std::{
     future::Future,
     panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll},
     time::Duration,
 };
@@ -21,11 +22,11 @@ pub(crate) fn contain<T>(
     limit: Option<Duration>,
     work: LocalBoxFuture<'_, Result<T, BoxError>>,
 ) -> Contained<'_, T> {
-    Contained { work: Some(work), watched, limit, timer: None }
+    let Watched { pulse, who } = watched;
+    Contained { work: Some(work), pulse, who: Some(who), limit, timer: None }
 }
 
 /// Whose code it is, and where the watchdog looks.
-#[derive(Clone)]
 pub(crate) struct Watched {
     pub(crate) pulse: Pulse,
     pub(crate) who: Who,
@@ -33,20 +34,22 @@ pub(crate) struct Watched {
 
 impl Watched {
     /// Runs synchronous foreign code, watched.
-    pub(crate) fn contain_sync<T>(&self, work: impl FnOnce() -> T) -> Result<T, Failure> {
-        self.pulse.during(&self.who, || contain_sync(work))
+    pub(crate) fn contain_sync<T>(self, work: impl FnOnce() -> T) -> Result<T, Failure> {
+        self.pulse.during(self.who, work).0.map_err(panicked)
     }
 }
 
 /// Runs synchronous foreign code.
 pub(crate) fn contain_sync<T>(work: impl FnOnce() -> T) -> Result<T, Failure> {
-    catch_unwind(AssertUnwindSafe(work)).map_err(|payload| Failure::Panic { message: panic_text(payload) })
+    catch_unwind(AssertUnwindSafe(work)).map_err(panicked)
 }
 
 /// See [`contain`].
 pub(crate) struct Contained<'w, T> {
     work: Option<LocalBoxFuture<'w, Result<T, BoxError>>>,
-    watched: Watched,
+    pulse: Pulse,
+    /// Away only while the work is polled.
+    who: Option<Who>,
     limit: Option<Duration>,
     timer: Option<Pin<Box<Sleep>>>,
 }
@@ -66,15 +69,13 @@ impl<T> Future for Contained<'_, T> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
-        let Some(work) = this.work.as_mut() else {
+        let (Some(work), Some(who)) = (this.work.as_mut(), this.who.take()) else {
             return Poll::Ready(Err(Failure::Error { message: "polled after it had answered".into() }));
         };
-        let polled = this
-            .watched
-            .pulse
-            .during(&this.watched.who, || catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(cx))));
+        let (polled, who) = this.pulse.during(who, || work.as_mut().poll(cx));
+        this.who = who;
         let answered = match polled {
-            Err(payload) => Err(Failure::Panic { message: panic_text(payload) }),
+            Err(payload) => Err(panicked(payload)),
             Ok(Poll::Ready(Ok(value))) => Ok(value),
             Ok(Poll::Ready(Err(error))) => Err(Failure::Error { message: error.to_string().into() }),
             Ok(Poll::Pending) => {
@@ -103,7 +104,11 @@ impl<T> Drop for Contained<'_, T> {
     }
 }
 
-fn panic_text(payload: Box<dyn Any + Send>) -> std::sync::Arc<str> {
+fn panicked(payload: Box<dyn Any + Send>) -> Failure {
+    Failure::Panic { message: panic_text(payload) }
+}
+
+fn panic_text(payload: Box<dyn Any + Send>) -> Arc<str> {
     let text = payload
         .downcast_ref::<&str>()
         .map(|s| (*s).to_owned())
@@ -132,7 +137,7 @@ mod tests {
     fn watched() -> Watched {
         let session = portcullis_runtime::SessionId::new("s").expect("a name");
         let id = portcullis_runtime::HandlerId::new("test", "work");
-        Watched { pulse: Pulse::default(), who: Who { id, point: None, session } }
+        Watched { pulse: Pulse::default(), who: Who::Handler { id, point: None, session } }
     }
 
     fn run<T>(

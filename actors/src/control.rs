@@ -307,11 +307,11 @@ impl Control {
         lock(&self.deltas).get_or_insert_with(|| broadcast::channel(DELTAS).0).subscribe()
     }
 
-    /// Hands a piece of the stream to whoever listens.
-    pub(crate) fn delta(&self, after: Seq, call: Option<Arc<str>>, text: &str) {
+    /// Hands a piece of the stream to whoever listens; it is made only then.
+    pub(crate) fn delta(&self, piece: impl FnOnce() -> Delta) {
         if let Some(deltas) = &*lock(&self.deltas) {
             // An error means that nobody listens.
-            let _ = deltas.send(Delta { after, call, text: text.into() });
+            let _ = deltas.send(piece());
         }
     }
 }

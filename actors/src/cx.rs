@@ -14,11 +14,13 @@ use crate::{
 };
 use actix::Addr;
 use portcullis_runtime::{
-    Draft, EndReason, HandlerId, JournalError, Point, Record, Scene, Seq, SessionInfo, Ticket, law::State,
+    Draft, EndReason, Execution, HandlerId, JournalError, Point, Record, Scene, Seq, SessionInfo, Ticket,
+    law::State,
 };
 use std::{
     cell::{Cell, RefCell},
     collections::HashMap,
+    pin::pin,
     rc::Rc,
     sync::Arc,
 };
@@ -91,17 +93,17 @@ impl SessionCx {
     /// Commits records of an open turn. Whatever is left over of a turn that is over (its loop died, its handler
     /// answered too late) has nothing more to say, and harms nobody.
     pub(crate) fn commit(&self, drafts: Vec<Draft>) -> Result<Ticket, Stop> {
-        self.commit_on(drafts, |_| Vec::new(), |_| {})
+        self.commit_on(drafts, &mut |_| Vec::new(), &mut |_| {})
     }
 
     /// Like `commit`, with what follows in the same append.
     pub(crate) fn commit_on(
         &self,
         drafts: Vec<Draft>,
-        follow: impl FnMut(&State) -> Vec<Draft>,
-        see: impl FnMut(&Arc<Record>),
+        follow: &mut dyn FnMut(&State) -> Vec<Draft>,
+        see: &mut dyn FnMut(&Arc<Record>),
     ) -> Result<Ticket, Stop> {
-        let stale = self.ledger.read(|s| drafts.iter().any(|d| d.at.turn != s.open_turn()));
+        let stale = self.ledger.read(|s| drafts.iter().any(|d| d.at().turn != s.open_turn()));
         if stale {
             return Err(Stop::Failed);
         }
@@ -110,12 +112,22 @@ impl SessionCx {
 
     /// Waits until everything committed so far is durable, letting other turns go on meanwhile.
     pub(crate) async fn barrier(&self) -> Result<(), JournalError> {
-        self.pass.away(self.ledger.barrier()).await
+        // Open already, and nothing to take back: nobody has to wait.
+        if !self.pass.is_missing() && self.ledger.durable_now() {
+            return Ok(());
+        }
+        self.pass.away(pin!(self.ledger.barrier())).await
     }
 
     /// Names foreign code to the watchdog.
     pub(crate) fn watched(&self, id: HandlerId, point: Option<Point>) -> Watched {
-        Watched { pulse: self.pulse.clone(), who: Who { id, point, session: self.info.id.clone() } }
+        let who = Who::Handler { id, point, session: self.info.id.clone() };
+        Watched { pulse: self.pulse.clone(), who }
+    }
+
+    /// Names a tool's body to the watchdog.
+    pub(crate) fn watched_body(&self, execution: &Execution) -> Watched {
+        Watched { pulse: self.pulse.clone(), who: Who::Body(execution.clone()) }
     }
 
     /// Notes a message between two actors of the session.

@@ -6,7 +6,7 @@ use crate::{
     events::Events,
 };
 use async_channel::{Receiver, Sender, TrySendError};
-use portcullis_identity::Intake;
+use portcullis_identity::{Intake, Wait};
 use portcullis_runtime::{
     Cause, Content, EndReason, Journal, JournalError, QueueKind, Seq, SessionId, SessionInfo, Settle, Source,
 };
@@ -15,6 +15,7 @@ use std::{
     future::{Future, IntoFuture},
     pin::Pin,
     sync::Arc,
+    task::{Context, Poll},
 };
 use tokio::sync::oneshot;
 
@@ -251,9 +252,29 @@ impl Turn {
 
 impl IntoFuture for Turn {
     type Output = EndReason;
-    type IntoFuture = Pin<Box<dyn Future<Output = EndReason> + Send>>;
+    type IntoFuture = TurnEnds;
 
-    fn into_future(self) -> Self::IntoFuture {
-        Box::pin(async move { self.cell.wait().await.end.clone() })
+    fn into_future(self) -> TurnEnds {
+        TurnEnds { done: self.cell.wait() }
+    }
+}
+
+/// The future of a [`Turn`]: how it ends. It may be polled again after it is ready, with the same answer.
+#[must_use = "a future does nothing until it is awaited"]
+pub struct TurnEnds {
+    done: Wait<Arc<TurnDone>>,
+}
+
+impl Future for TurnEnds {
+    type Output = EndReason;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<EndReason> {
+        Pin::new(&mut self.done).poll(cx).map(|done| done.end.clone())
+    }
+}
+
+impl fmt::Debug for TurnEnds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TurnEnds").finish_non_exhaustive()
     }
 }

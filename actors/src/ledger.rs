@@ -1,5 +1,8 @@
 //! A session's only pen. Validate, fold and enqueue are one synchronous step that returns a ticket, so the state and the
 //! journal's order never disagree between awaits.
+//!
+//! Public, and hidden, for the benches alone: the floors write with the same pen. An embedder who wrote with a second one
+//! would be fenced.
 
 use portcullis_runtime::{
     Batch, Body, Commits, Draft, Journal, JournalError, Ownership, Record, RequestId, Ticket, law::State,
@@ -11,7 +14,7 @@ use std::{
 };
 
 /// See the module. One per live session, on its arbiter.
-pub(crate) struct Ledger {
+pub struct Ledger {
     state: RefCell<State>,
     /// `None` once the pen is given back.
     own: RefCell<Option<Ownership>>,
@@ -22,8 +25,15 @@ pub(crate) struct Ledger {
     appends: Cell<u64>,
 }
 
+impl std::fmt::Debug for Ledger {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Ledger").finish_non_exhaustive()
+    }
+}
+
 impl Ledger {
-    pub(crate) fn new(state: State, own: Ownership, journal: Arc<dyn Journal>) -> Ledger {
+    /// A pen that goes on where this state ends.
+    pub fn new(state: State, own: Ownership, journal: Arc<dyn Journal>) -> Ledger {
         Ledger {
             state: RefCell::new(state),
             own: RefCell::new(Some(own)),
@@ -36,17 +46,19 @@ impl Ledger {
 
     /// Seals, folds and enqueues these records as one append. The first failure poisons the ledger: every later commit
     /// and ticket fails alike, so nothing is built on what may not be there.
-    pub(crate) fn commit(&self, drafts: Vec<Draft>) -> Result<Ticket, JournalError> {
-        self.commit_on(drafts, |_| Vec::new(), |_| {})
+    pub fn commit(&self, drafts: Vec<Draft>) -> Result<Ticket, JournalError> {
+        self.commit_on(drafts, &mut |_| Vec::new(), &mut |_| {})
     }
 
     /// Like `commit`, and with what `follow` says is owed after it, until that is nothing: one append for a whole run of
     /// records between which nothing is awaited. `see` is shown each of them, so that the caller knows what was added.
+    ///
+    /// The closures are behind pointers: every caller then runs through the same code, which stays in the cache.
     pub(crate) fn commit_on(
         &self,
         mut drafts: Vec<Draft>,
-        mut follow: impl FnMut(&State) -> Vec<Draft>,
-        mut see: impl FnMut(&Arc<Record>),
+        follow: &mut dyn FnMut(&State) -> Vec<Draft>,
+        see: &mut dyn FnMut(&Arc<Record>),
     ) -> Result<Ticket, JournalError> {
         let mut own = self.own.borrow_mut();
         let own = own.as_mut().ok_or_else(|| self.released())?;
@@ -86,7 +98,10 @@ impl Ledger {
     }
 
     /// Waits until everything committed so far is durable. The only thing that stands before an effect.
-    pub(crate) async fn barrier(&self) -> Result<(), JournalError> {
+    pub async fn barrier(&self) -> Result<(), JournalError> {
+        if self.durable_now() {
+            return Ok(());
+        }
         self.barriers.set(self.barriers.get() + 1);
         let ticket = {
             let own = self.own.borrow();
@@ -96,7 +111,15 @@ impl Ledger {
         ticket.wait().await.map(|_| ())
     }
 
-    pub(crate) fn read<R>(&self, f: impl FnOnce(&State) -> R) -> R {
+    /// A barrier that is open already: a journal that commits at once needs nobody to wait for it.
+    pub(crate) fn durable_now(&self) -> bool {
+        let durable = self.own.borrow().as_ref().is_some_and(|own| own.commits.durable() >= own.head);
+        self.barriers.set(self.barriers.get() + u64::from(durable));
+        durable
+    }
+
+    /// Looks at the state.
+    pub fn read<R>(&self, f: impl FnOnce(&State) -> R) -> R {
         f(&self.state.borrow())
     }
 

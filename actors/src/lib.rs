@@ -32,7 +32,9 @@ mod watchdog;
 pub use blocking::blocking;
 pub use control::{Answer, AnswerError, Ask};
 pub use events::{Event, Events};
-pub use handles::{Session, SubmitError, Turn, TurnCost};
+pub use handles::{Session, SubmitError, Turn, TurnCost, TurnEnds};
 pub use host::OpenError;
+#[doc(hidden)]
+pub use ledger::Ledger;
 pub use runtime::{Config, Leftover, LiveCall, Runtime, SessionOptions, StartError};
 pub use watchdog::Stall;

@@ -6,10 +6,16 @@ use crate::{
     judge::Stop,
     pipeline::{self, Lanes},
 };
-use actix::prelude::*;
-use futures::{FutureExt, future::join_all};
+use actix::{
+    dev::{MessageResponse, OneshotSender},
+    prelude::*,
+};
+use futures::{
+    FutureExt,
+    future::{LocalBoxFuture, join_all},
+};
 use portcullis_runtime::{CallKey, CallPath, Cancel, SessionId};
-use std::{panic::AssertUnwindSafe, pin::pin, rc::Rc};
+use std::{iter, panic::AssertUnwindSafe, pin::pin, rc::Rc};
 
 /// How many bodies of one step overlap at most.
 const OVERLAP: usize = 10;
@@ -36,17 +42,36 @@ impl Message for Execute {
     type Result = Result<(), Stop>;
 }
 
+/// The answer to `Execute`: calls that never wait are done without a task of their own.
+pub(crate) struct Running(LocalBoxFuture<'static, Result<(), Stop>>);
+
+impl MessageResponse<RegistryActor, Execute> for Running {
+    fn handle(mut self, _: &mut Context<RegistryActor>, tx: Option<OneshotSender<Result<(), Stop>>>) {
+        // Who waits after this first look is polled again by its task, and leaves its real waker then.
+        let tell = |ran| {
+            if let Some(tx) = tx {
+                // An error means that the turn is not there any more.
+                let _ = tx.send(ran);
+            }
+        };
+        match (&mut self.0).now_or_never() {
+            Some(ran) => tell(ran),
+            None => _ = actix_rt::spawn(async { tell(self.0.await) }),
+        }
+    }
+}
+
 impl actix::Handler<Execute> for RegistryActor {
-    type Result = ResponseFuture<Result<(), Stop>>;
+    type Result = Running;
 
     fn handle(&mut self, execute: Execute, _: &mut Context<Self>) -> Self::Result {
         let cx = self.room.find(&execute.session);
-        Box::pin(async move {
+        Running(Box::pin(async move {
             let Some(cx) = cx else { return Err(Stop::Cancelled) };
             // A defect of ours ends this step's turn, not the actor that every session here depends on.
             let run = pin!(execute.run(&cx));
             AssertUnwindSafe(run).catch_unwind().await.unwrap_or(Err(Stop::Failed))
-        })
+        }))
     }
 }
 
@@ -86,14 +111,11 @@ impl Execute {
 /// The calls from this one on whose tools are all safe to overlap (C-TURN-5); none when its own is not.
 fn overlapping(cx: &SessionCx, first: &CallPath) -> Vec<CallPath> {
     let safe = |name: &str| cx.profile.table.find(name).is_some_and(|(spec, _)| spec.concurrency_safe);
-    let open = cx.ledger.read(|s| {
-        let safe_itself = s.call_name(first).is_some_and(|name| safe(&name));
-        if safe_itself { s.open_calls() } else { Vec::new() }
-    });
-    open.into_iter()
-        .skip_while(|(path, _)| path != first)
-        .take_while(|(_, name)| safe(name))
-        .map(|(path, _)| path)
-        .take(OVERLAP)
-        .collect()
+    cx.ledger.read(|s| {
+        let mut open = s.open_calls().skip_while(|(path, _)| *path != first).peekable();
+        // One that has nothing behind it overlaps with nothing, whatever its tool says.
+        let (Some(own), Some(_)) = (open.next(), open.peek()) else { return Vec::new() };
+        let calls = iter::once(own).chain(open).take_while(|(_, name)| safe(name));
+        calls.map(|(path, _)| path.clone()).take(OVERLAP).collect()
+    })
 }

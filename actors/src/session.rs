@@ -87,11 +87,11 @@ impl StreamHandler<Submit> for SessionActor {
         let mut taken = None;
         let opened = cx.ledger.commit_on(
             drafts,
-            |s| match s.next(None) {
+            &mut |s| match s.next(None) {
                 Next::Commit(drafts) if idle && s.open_turn().is_none() => drafts,
                 _ => Vec::new(),
             },
-            |record| {
+            &mut |record| {
                 if let Body::TurnStart(start) = &record.body {
                     taken = Some(start.takes.clone());
                 }
@@ -117,15 +117,16 @@ impl StreamHandler<Submit> for SessionActor {
             }
             (None, _) => self.wake(ctx),
         }
+        let turn = cell.map(|cell| Turn { cell });
+        if cx.ledger.durable_now() {
+            let _ = submit.reply.send(Ok(turn));
+            return;
+        }
         let acknowledge = async move {
             let durable = cx.barrier().await;
-            let _ = submit.reply.send(durable.map(|()| cell.map(|cell| Turn { cell })));
+            let _ = submit.reply.send(durable.map(|()| turn));
         };
-        // A journal that commits at once needs nobody to wait for it.
-        let mut acknowledge = Box::pin(acknowledge);
-        if futures::FutureExt::now_or_never(&mut acknowledge).is_none() {
-            ctx.spawn(acknowledge.into_actor(self));
-        }
+        ctx.spawn(acknowledge.into_actor(self));
     }
 
     fn finished(&mut self, _: &mut Context<Self>) {
@@ -164,7 +165,7 @@ impl SessionActor {
             (None, Next::Commit(drafts)) => {
                 let takes: Vec<_> = drafts
                     .iter()
-                    .filter_map(|d| match &d.body {
+                    .filter_map(|d| match d.body() {
                         Body::TurnStart(start) => Some(start.takes.clone()),
                         _ => None,
                     })

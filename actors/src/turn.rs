@@ -1,6 +1,7 @@
 //! TurnActor: one per open turn. Its whole body is the loop over the law: what is owed next, carry it out, commit.
 
 use crate::{
+    control::Delta,
     cx::SessionCx,
     judge::{Stop, judge},
     registry::{Execute, RegistryActor},
@@ -16,7 +17,7 @@ use portcullis_runtime::{
     Ending, Finish, HeaderChanged, ModelError, ModelEvent, ModelRequest, ModelRequested, Point, PromptSubmit,
     Record, SessionStart, Source, Starting, StepStart, SubagentStart, Subject, Submitted, TurnCancelled,
     TurnContinuation, TurnStop, Usage,
-    law::{CallOwes, Next, Passed, State},
+    law::{Next, Passed, State},
 };
 use std::{pin::pin, rc::Rc, sync::Arc};
 use tracing::Instrument;
@@ -80,28 +81,19 @@ impl Driver {
         let mut span = tracing::Span::none();
         loop {
             self.note_cancel()?;
-            let under_way = self.ledger_read(|s| s.call_under_way().cloned());
-            let next = match under_way {
-                // What it owes is the pipeline's to ask.
-                Some(path) => Next::Call { path, owes: CallOwes::Await },
-                None => self.ledger_read(|s| s.next(passed.as_ref())),
-            };
-            let turn = self.cx.ledger.read(|s| s.open_turn());
-            if let (Some(turn), true) = (turn, span.is_none()) {
+            if span.is_none()
+                && let Some(turn) = self.ledger_read(State::open_turn)
+            {
                 span = tracing::info_span!(parent: &self.cx.span, "turn", turn);
             }
-            // Boxed, and in boxes itself: kept under a kilobyte each, such futures are cheap to allocate and to move.
-            let carried = Box::pin(self.carry_out(next, &mut passed)).instrument(span.clone()).await;
-            let step = match carried {
-                Ok(None) => continue,
-                other => other,
-            };
-            match step {
+            // In place, and with boxes for what is large and rare: there is one such future a turn.
+            let carried = pin!(self.carry_out(&mut passed)).instrument(span.clone()).await;
+            match carried {
+                Ok(None) => {}
                 Ok(Some(end)) => return Ok(end),
                 // The law winds down: the cancel is noted at the top of the loop.
                 Err(Stop::Cancelled) if self.cancel.is_cancelled() => passed = None,
                 Err(stop) => return Err(stop),
-                Ok(None) => {}
             }
         }
     }
@@ -122,7 +114,13 @@ impl Driver {
         Ok(())
     }
 
-    async fn carry_out(&self, next: Next, passed: &mut Option<Passed>) -> Result<Option<EndReason>, Stop> {
+    /// What is owed next. What a call owes is the pipeline's to ask.
+    fn next(&self, passed: Option<&Passed>) -> Option<Next> {
+        self.ledger_read(|s| s.call_under_way().is_none().then(|| s.next(passed)))
+    }
+
+    async fn carry_out(&self, passed: &mut Option<Passed>) -> Result<Option<EndReason>, Stop> {
+        let Some(next) = self.next(passed.as_ref()) else { return Box::pin(self.calls()).await };
         let before = passed.take();
         let drafts = match next {
             Next::Commit(drafts) => drafts,
@@ -169,8 +167,8 @@ impl Driver {
         let execute = Execute { session: self.cx.info.id.clone(), turn, step, cancel: self.cancel.clone() };
         self.cx.hop();
         let before = self.ledger_read(|s| (s.head(), s.call_under_way().cloned()));
-        let ask = Box::pin(self.registry.send(execute));
-        let ran = match select(ask, Box::pin(self.cancel.cancelled())).await {
+        let ask = pin!(self.registry.send(execute));
+        let ran = match select(ask, pin!(self.cancel.cancelled())).await {
             Either::Left((ran, _)) => ran,
             Either::Right((_, ask)) => {
                 // On record at once, and not when a body that takes its time has come back.
@@ -193,17 +191,19 @@ impl Driver {
     async fn commit(&self, mut drafts: Vec<Draft>) -> Result<Option<EndReason>, Stop> {
         loop {
             let turn = self.ledger_read(|s| s.open_turn().unwrap_or_default());
+            // The last record, if it is one that something waits behind.
             let mut last = None;
-            let see = |record: &Arc<Record>| {
+            let mut see = |record: &Arc<Record>| {
+                last = None;
                 match &record.body {
                     Body::SteeringMessage(steering) => self.cx.join_turn(steering.from.into_iter()),
                     // Steering that was blocked was taken all the same: whoever sent it waits for this turn.
                     Body::PromptBlocked(blocked) => self.cx.join_turn([blocked.from].into_iter()),
+                    Body::ModelRequested(_) | Body::TurnEnd(_) => last = Some(record.clone()),
                     _ => {}
                 }
-                last = Some(record.clone());
             };
-            let _enqueued = self.cx.ledger.commit_on(drafts, |s| self.follow(s), see)?;
+            let _enqueued = self.cx.ledger.commit_on(drafts, &mut |s| self.follow(s), &mut see)?;
             match last.as_ref().map(|record| (&record.at, &record.body)) {
                 Some((at, Body::ModelRequested(requested))) => {
                     self.cx.barrier().await?;
@@ -322,7 +322,7 @@ impl Driver {
         });
         let request = ModelRequest::new(header, messages, attempt, self.cancel.clone());
         let span = tracing::info_span!("step", step = at.step, attempt);
-        match self.cx.pass.away(Box::pin(self.stream(request)).instrument(span)).await {
+        match self.cx.pass.away(pin!(self.stream(request)).instrument(span)).await {
             Ok(Some(message)) => Ok(vec![Draft::new(at, message)]),
             Ok(None) => Err(Stop::Cancelled),
             Err(error) => Ok(self.ledger_read(|s| s.fail(error.code(), &error.to_string()))),
@@ -342,12 +342,11 @@ impl Driver {
         let mut events = 0;
         let mut cancelled = pin!(self.cancel.cancelled());
         loop {
-            // The cancel first: a model that hears it, too, may cut its stream, and that is not the turn's end.
-            let event = match select(&mut cancelled, stream.next()).await {
-                Either::Left(_) => return Ok(None),
-                Either::Right((event, _)) => event,
+            let event = match select(stream.next(), &mut cancelled).await {
+                Either::Left((event, _)) => event,
+                Either::Right(_) => return Ok(None),
             };
-            // It may have come between the two looks, from another thread.
+            // A model that hears the cancel, too, may cut its stream, and that is not the turn's end: the cancel counts.
             if self.cancel.is_cancelled() {
                 return Ok(None);
             }
@@ -365,13 +364,16 @@ impl Driver {
     }
 
     fn publish(&self, event: &ModelEvent, message: &Draftsman) {
-        let (call, text) = match event {
-            ModelEvent::Text(text) => (None, text),
-            ModelEvent::CallText(text) => (message.open_call(), text),
+        let (of_call, text) = match event {
+            ModelEvent::Text(text) => (false, text),
+            ModelEvent::CallText(text) => (true, text),
             _ => return,
         };
-        let after = self.cx.ledger.read(|s| s.head());
-        self.cx.control.delta(after, call, text);
+        self.cx.control.delta(|| Delta {
+            after: self.ledger_read(State::head),
+            call: if of_call { message.open_call() } else { None },
+            text: text.as_str().into(),
+        });
     }
 }
 

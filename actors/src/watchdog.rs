@@ -1,9 +1,12 @@
 //! The watchdog: foreign code runs on an arbiter's own thread, and what blocks that thread blocks its other sessions.
 //! Code that blocks cannot be timed out, but it can be named.
 
-use portcullis_runtime::{HandlerId, Point, SessionId};
+use portcullis_runtime::{Ended, Execution, HandlerId, Point, SessionId};
 use std::{
+    mem,
+    panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    thread,
     time::{Duration, Instant},
 };
 
@@ -43,37 +46,37 @@ struct Busy {
 }
 
 /// Whose code is polled.
-#[derive(Clone)]
-pub(crate) struct Who {
-    pub(crate) id: HandlerId,
-    pub(crate) point: Option<Point>,
-    pub(crate) session: SessionId,
+pub(crate) enum Who {
+    /// A handler, or the model.
+    Handler { id: HandlerId, point: Option<Point>, session: SessionId },
+    /// A tool's body. Its snapshot has all the names, for one reference more.
+    Body(Execution),
+}
+
+impl Who {
+    fn name(&self) -> (HandlerId, Option<Point>, SessionId) {
+        match self {
+            Who::Handler { id, point, session } => (id.clone(), *point, session.clone()),
+            Who::Body(execution) => {
+                let id = HandlerId::new(Ended::TOOLS, execution.tool.name.clone());
+                (id, None, execution.scene.session.id.clone())
+            }
+        }
+    }
 }
 
 impl Pulse {
-    /// Runs one poll of foreign code.
-    pub(crate) fn during<T>(&self, who: &Who, poll: impl FnOnce() -> T) -> T {
-        let before = self.busy().replace(Busy { who: who.clone(), seen: None, named: false });
-        let back = OnReturn { pulse: self, before };
-        let answer = poll();
-        drop(back);
-        answer
+    /// Runs one poll of foreign code, whatever it does, and gives its name back for the next. Foreign code may run inside
+    /// foreign code: what was set before is set again.
+    pub(crate) fn during<T>(&self, who: Who, poll: impl FnOnce() -> T) -> (thread::Result<T>, Option<Who>) {
+        let before = self.busy().replace(Busy { who, seen: None, named: false });
+        let answer = catch_unwind(AssertUnwindSafe(poll));
+        let ours = mem::replace(&mut *self.busy(), before);
+        (answer, ours.map(|busy| busy.who))
     }
 
     fn busy(&self) -> MutexGuard<'_, Option<Busy>> {
         lock(&self.0)
-    }
-}
-
-/// Restores what was set before, also while unwinding: foreign code may run inside foreign code.
-struct OnReturn<'p> {
-    pulse: &'p Pulse,
-    before: Option<Busy>,
-}
-
-impl Drop for OnReturn<'_> {
-    fn drop(&mut self) {
-        *self.pulse.busy() = self.before.take();
     }
 }
 
@@ -110,7 +113,7 @@ impl Watchdog {
                         stall.ongoing = false;
                     }
                     busy.named = true;
-                    let Who { id, point, session } = busy.who.clone();
+                    let (id, point, session) = busy.who.name();
                     let at = point.map_or("a tool or the model", Point::name);
                     tracing::warn!(%id, at, %session, arbiter, ?blocked, "code blocks its arbiter's thread");
                     if stalls.len() == REMEMBERED {
@@ -148,12 +151,10 @@ mod tests {
     #[test]
     fn what_blocks_is_named_once_and_noted_when_it_comes_back() {
         let watchdog = Watchdog::new(2);
-        let who = Who {
-            id: HandlerId::new("house", "slow"),
-            point: Some(Point::Guard),
-            session: SessionId::new("s").expect("a name"),
-        };
-        watchdog.pulse(1).during(&who, || {
+        let id = HandlerId::new("house", "slow");
+        let session = SessionId::new("s").expect("a name");
+        let who = Who::Handler { id: id.clone(), point: Some(Point::Guard), session };
+        let (answer, back) = watchdog.pulse(1).during(who, || {
             watchdog.look();
             assert!(watchdog.stalls().is_empty(), "not yet");
             std::thread::sleep(STALL + Duration::from_millis(20));
@@ -161,9 +162,11 @@ mod tests {
             watchdog.look();
             let stalls = watchdog.stalls();
             assert_eq!(stalls.len(), 1);
-            assert_eq!((&stalls[0].id, stalls[0].arbiter, stalls[0].ongoing), (&who.id, 1, true));
+            assert_eq!((&stalls[0].id, stalls[0].arbiter, stalls[0].ongoing), (&id, 1, true));
             assert!(watchdog.is_stalled(1) && !watchdog.is_stalled(0));
         });
+        assert!(answer.is_ok());
+        assert_eq!(back.map(|who| who.name().0), Some(id));
         watchdog.look();
         assert!(!watchdog.stalls()[0].ongoing);
     }

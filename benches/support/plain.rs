@@ -1,27 +1,23 @@
 //! The floors: the same turn without what makes it live. No actor, no seam, no span, no containment, no cancel to listen
-//! for; the same records through the same law into the same journal, the same barriers, model and tool.
+//! for; the same records through the same law, ledger and journal, the same barriers, model and tool.
 //!
 //! Once as straight-line code that knows what a turn is, and once as any driver of the law must do it, which asks the
 //! state what is owed.
 
 use futures::StreamExt;
 use portcullis::{
-    Arguments, AssistantBlock, AssistantMessage, At, Batch, Body, CallKey, CallPath, Cancel, Claim, Draft,
+    Arguments, AssistantBlock, AssistantMessage, At, Body, CallKey, CallPath, Cancel, Claim, Draft,
     EndReason, Execution, Finish, Frozen, HeaderChanged, Journal, Mint, Model, ModelEvent, ModelRequest,
-    ModelRequested, Outcome, Ownership, PromptQueued, QueueKind, RequestHeader, Scene, Seq, SessionCreated,
-    SessionId, SessionInfo, Source, StepEnd, StepStart, Tool, ToolCall, ToolCx, ToolDispatched, ToolHeader,
-    ToolResult, ToolReturned, ToolSpec, TurnEnd, TurnStart, UserMessage,
+    ModelRequested, Outcome, PromptQueued, QueueKind, RequestHeader, Scene, Seq, SessionCreated, SessionId,
+    SessionInfo, Source, StepEnd, StepStart, Tool, ToolCall, ToolCx, ToolDispatched, ToolHeader, ToolResult,
+    ToolReturned, ToolSpec, TurnEnd, TurnStart, UserMessage,
     law::{CallOwes, Next, State},
 };
-use std::{
-    sync::Arc,
-    time::{Instant, SystemTime, UNIX_EPOCH},
-};
+use portcullis_actors::Ledger;
+use std::{sync::Arc, time::Instant};
 
 pub struct Plain {
-    state: State,
-    own: Ownership,
-    journal: Arc<dyn Journal>,
+    ledger: Ledger,
     model: Arc<dyn Model>,
     tool: Arc<dyn Tool>,
     spec: Arc<ToolSpec>,
@@ -45,10 +41,8 @@ impl Plain {
                 schema: spec.schema.clone(),
             }],
         };
-        let mut plain = Plain {
-            state: State::new(),
-            own,
-            journal,
+        let plain = Plain {
+            ledger: Ledger::new(State::new(), own, journal),
             model: Arc::new(model),
             tool: Arc::new(tool),
             spec,
@@ -65,32 +59,25 @@ impl Plain {
             seed: None,
             cleared: None,
         };
-        plain.commit([Draft::new(At::session(), created)]);
+        plain.commit(vec![Draft::new(At::session(), created)]);
         plain
     }
 
-    fn commit(&mut self, drafts: impl IntoIterator<Item = Draft>) {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_millis());
-        let mut batch = Batch::default();
-        for draft in drafts {
-            let record = draft.seal(self.state.head(), u64::try_from(now).unwrap_or(u64::MAX));
-            self.state.apply(&record).expect("a lawful record");
-            batch.records.push(record);
-        }
-        let _enqueued = self.journal.append(&mut self.own, batch).expect("enqueued");
+    fn commit(&self, drafts: Vec<Draft>) {
+        let _enqueued = self.ledger.commit(drafts).expect("lawful records");
     }
 
-    fn put(&mut self, at: &At, body: impl Into<Body>) {
-        self.commit([Draft::new(at.clone(), body)]);
+    fn put(&self, at: &At, body: impl Into<Body>) {
+        self.commit(vec![Draft::new(at.clone(), body)]);
     }
 
     async fn durable(&self) {
-        self.own.commits.ticket(self.own.head).wait().await.expect("durable");
+        self.ledger.barrier().await.expect("durable");
     }
 
     /// One turn: a prompt, steps until the model makes no calls, the end.
     pub async fn turn(&mut self, prompt: &str) {
-        let from = self.state.head();
+        let from = self.ledger.read(State::head);
         let queued = PromptQueued { kind: QueueKind::Prompt, content: prompt.into(), source: Source::User };
         self.put(&At::session(), queued.clone());
         self.durable().await;
@@ -103,10 +90,10 @@ impl Plain {
         for step in 1.. {
             let at = At::step(turn, step);
             let start = Draft::new(at.clone(), StepStart {});
-            if self.state.header().is_none() {
-                self.commit([start, Draft::new(at.clone(), HeaderChanged(self.header.clone()))]);
+            if self.ledger.read(|s| s.header().is_none()) {
+                self.commit(vec![start, Draft::new(at.clone(), HeaderChanged(self.header.clone()))]);
             } else {
-                self.commit([start]);
+                self.commit(vec![start]);
             }
             self.put(&at, ModelRequested { attempt: 1 });
             self.durable().await;
@@ -127,7 +114,8 @@ impl Plain {
     }
 
     async fn message(&self, cancel: &Cancel) -> AssistantMessage {
-        let request = ModelRequest::new(self.header.clone(), self.state.transcript(), 1, cancel.clone());
+        let request =
+            ModelRequest::new(self.header.clone(), self.ledger.read(State::transcript), 1, cancel.clone());
         let mut events = self.model.respond(request);
         let mut blocks = Vec::new();
         let mut open = None;
@@ -216,12 +204,12 @@ impl Plain {
         let cancel = Cancel::new();
         let mut passed = None;
         loop {
-            let turn = self.state.open_turn().unwrap_or_default();
-            let at = At::step(turn, self.state.step_number());
-            match self.state.next(passed.take().as_ref()) {
+            let turn = self.ledger.read(State::open_turn).unwrap_or_default();
+            let at = At::step(turn, self.ledger.read(State::step_number));
+            match self.ledger.read(|s| s.next(passed.take().as_ref())) {
                 Next::Commit(drafts) => self.commit(drafts),
                 Next::Judge { point, subject } => {
-                    let closing = self.state.close(point, &subject);
+                    let closing = self.ledger.read(|s| s.close(point, &subject));
                     if closing.is_empty() {
                         passed = Some((point, subject));
                     } else {
@@ -231,7 +219,7 @@ impl Plain {
                 Next::OpenStep { step } => {
                     let at = At::step(turn, step);
                     let mut drafts = vec![Draft::new(at.clone(), StepStart {})];
-                    if self.state.header() != Some(&self.header) {
+                    if self.ledger.read(|s| s.header() != Some(&self.header)) {
                         drafts.push(Draft::new(at, HeaderChanged(self.header.clone())));
                     }
                     self.commit(drafts);
@@ -251,13 +239,14 @@ impl Plain {
     }
 
     async fn lawful_call(&mut self, path: CallPath, cancel: &Cancel) {
-        let (turn, step) = (self.state.open_turn().unwrap_or_default(), self.state.step_number());
+        let (turn, step) =
+            (self.ledger.read(State::open_turn).unwrap_or_default(), self.ledger.read(State::step_number));
         let at = At::call(turn, step, path.clone());
         let token = self.mint.root();
         let mut passed = None;
         loop {
-            let owes = self.state.call(&path, passed);
-            let facts = || self.state.call_facts(&path).expect("a known call");
+            let owes = self.ledger.read(|s| s.call(&path, passed));
+            let facts = || self.ledger.read(|s| s.call_facts(&path)).expect("a known call");
             match owes {
                 CallOwes::Seal => {
                     let facts = facts();
@@ -269,7 +258,7 @@ impl Plain {
                     let execution = Execution::new(
                         token.id(),
                         None,
-                        Scene::new(self.info.clone(), turn, step, self.state.current_prompt()),
+                        Scene::new(self.info.clone(), turn, step, self.ledger.read(State::current_prompt)),
                         CallKey { turn, step, call: path.clone() },
                         facts.id,
                         self.spec.clone(),

@@ -192,7 +192,7 @@ impl Driver {
 
     /// No body runs: leaving now cuts nothing off.
     fn is_quiet(&self) -> bool {
-        self.of.law.open_calls().iter().all(|(path, _)| self.of.law.running(path).is_none())
+        self.of.law.open_calls().all(|(path, _)| self.of.law.running(path).is_none())
     }
 
     /// Sends the next prompt; false when there is none left or none is taken.

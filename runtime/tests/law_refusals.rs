@@ -273,7 +273,7 @@ fn owed(state: &State, record: &Record) -> bool {
     };
     passed.iter().any(|passed| state.next(passed.as_ref()).is_discharged_by(body))
         || passed.iter().any(|passed| by_call(passed.as_ref().map(|(point, _)| *point)))
-        || state.fail("c", "m").iter().any(|draft| draft.body == *body)
+        || state.fail("c", "m").iter().any(|draft| draft.body() == body)
         // An answer that crossed the cancel on its way: the model's, a handler's, or what rewriters came to.
         || state.cancelled().is_some()
             && matches!(

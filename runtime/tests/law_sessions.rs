@@ -21,10 +21,10 @@ impl Play {
     #[track_caller]
     fn commit(&mut self, drafts: Vec<Draft>) {
         for draft in drafts {
-            let passed = draft.at.call.clone().map(|path| (Point::PostExecute, Subject::Call(path)));
-            let owed = self.state.next(None).is_discharged_by(&draft.body)
-                || self.state.next(passed.as_ref()).is_discharged_by(&draft.body);
-            assert!(owed, "{:?} does not owe {:?}", self.state.next(None), draft.body);
+            let passed = draft.at().call.clone().map(|path| (Point::PostExecute, Subject::Call(path)));
+            let owed = self.state.next(None).is_discharged_by(draft.body())
+                || self.state.next(passed.as_ref()).is_discharged_by(draft.body());
+            assert!(owed, "{:?} does not owe {:?}", self.state.next(None), draft.body());
             let record = draft.seal(self.state.head(), 0);
             self.state.apply(&record).expect("a valid record");
             self.log.push(record);
@@ -375,7 +375,7 @@ fn a_cancel_drops_the_steering_before_it_only() {
     assert_eq!(end.dropped, [before]);
     assert_eq!(play.state.waiting().collect::<Vec<_>>(), [after]);
     let Next::Commit(drafts) = play.state.next(None) else { panic!("a prompt waits") };
-    assert_eq!(drafts[0].body, TurnStart { takes: vec![after] }.into());
+    assert_eq!(*drafts[0].body(), TurnStart { takes: vec![after] }.into());
 }
 
 // C-TURN-11: a session resumed within a turn has its start judged in the next one.

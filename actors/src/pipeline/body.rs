@@ -1,9 +1,6 @@
 //! The body of a call, inside its wrappers: attempts, limits, cancels, and what counts as an outcome.
 
-use super::{
-    Start, Trip, millis,
-    nested::{Count, Nested},
-};
+use super::{Start, Trip, millis, nested::Nested};
 use crate::{contain::contain, judge::Stop};
 use futures::future::{Either, LocalBoxFuture, select};
 use portcullis_runtime::{
@@ -32,6 +29,13 @@ impl Trip {
         start: Start,
         passed: Option<Point>,
     ) -> Result<bool, Stop> {
+        self.cx.barrier().await?;
+        self.lanes.gate_passed();
+        let returned = self.returned(start).await?;
+        self.commit(vec![Draft::new(self.at.clone(), returned)], passed).await
+    }
+
+    async fn returned(self: &Rc<Self>, start: Start) -> Result<ToolReturned, Stop> {
         let Start { attempt, execution, tool } = start;
         let table = &self.cx.profile.table;
         let wrappers: Wrappers = table
@@ -40,8 +44,6 @@ impl Trip {
             .filter(|w| w.matches.fit(&execution.scene, Some(&execution.tool.name)))
             .map(|w| (w.id.clone(), w.run.clone()))
             .collect();
-        self.cx.barrier().await?;
-        self.lanes.gate_passed();
         let started = Instant::now();
         let chain = Chain {
             trip: self,
@@ -50,21 +52,18 @@ impl Trip {
             wrappers,
             attempt: Cell::new(attempt),
             started: Cell::new(false),
-            made: Rc::default(),
+            nested: RefCell::default(),
             inside: Cell::new(false),
             stopped: RefCell::new(None),
             given_up: Notify::new(),
         };
         // Boxed: this future is large, and what holds it is moved about.
-        let run = Box::pin(chain.run());
-        let outcome = self.cx.pass.away(run).await;
+        let outcome = self.cx.pass.away(Box::pin(chain.run())).await;
         if let Some(stop @ (Stop::Journal(_) | Stop::Failed)) = chain.stopped.take() {
             return Err(stop);
         }
         let outcome = Arc::new(chain.checked(outcome));
-        let attempt = chain.attempt.get();
-        let returned = ToolReturned { attempt, outcome, ms: millis(started.elapsed()) };
-        self.commit(vec![Draft::new(self.at.clone(), returned)], passed).await
+        Ok(ToolReturned { attempt: chain.attempt.get(), outcome, ms: millis(started.elapsed()) })
     }
 }
 
@@ -77,8 +76,8 @@ struct Chain<'t> {
     attempt: Cell<u32>,
     /// The first run of the body is the attempt dispatched already; each further one is the next.
     started: Cell<bool>,
-    /// What the bodies have made so far, over all attempts of this run.
-    made: Rc<Count>,
+    /// What the last attempt was handed to call with. Its count goes on with the next one's.
+    nested: RefCell<Option<Rc<Nested>>>,
     /// A body is running.
     inside: Cell<bool>,
     /// No further attempt can be made: whatever a wrapper would make of it, the call stops.
@@ -111,7 +110,7 @@ impl Chain<'_> {
         if self.wrappers.is_empty() {
             return self.attempt(None).await;
         }
-        match select(Box::pin(self.from(0, None)), pin!(self.let_go())).await {
+        match select(Box::pin(self.from(0, None)), Box::pin(self.let_go())).await {
             Either::Left((outcome, _)) => outcome,
             Either::Right(_) => {
                 let cause = CauseName(self.trip.cancel.cause().unwrap_or(Cause::User));
@@ -180,9 +179,13 @@ impl Chain<'_> {
         // A cell of its own only where it may be stopped for a reason of its own.
         let limited = until.is_some() || self.execution.tool.limit.is_some();
         let stop = if limited { self.trip.cancel.child() } else { self.trip.cancel.clone() };
-        let nested = Nested::of(self.trip, stop.clone(), self.made.clone());
+        let before = self.nested.take();
+        let nested = Nested::of(self.trip, stop.clone(), before.as_deref());
+        self.nested.replace(Some(nested.clone()));
         let outcome = self.bare_body(until, &stop, nested.clone()).await;
-        nested.over(BODY_GRACE).await;
+        if nested.over() {
+            Box::pin(nested.quiet(BODY_GRACE)).await;
+        }
         outcome
     }
 
@@ -194,15 +197,16 @@ impl Chain<'_> {
         let tcx = ToolCx::new(stop.clone(), self.attempt.get()).calling(nested);
         let (tool, execution) = (self.tool.clone(), self.execution.clone());
         let work = contain::<Ran>(
-            trip.cx.watched(trip.cx.shared.names.tool(name), None),
+            trip.cx.watched_body(&self.execution),
             None,
             Box::pin(async move { Ok::<Ran, BoxError>(tool.call(execution, tcx).await) }),
         );
         let mut work = pin!(work);
-        let began = Instant::now();
+        let began = until.map(|_| Instant::now());
+        // Timers are large, and most bodies have none.
         let out_of_time = async {
             match until {
-                Some(until) => tokio::time::sleep_until(until.into()).await,
+                Some(until) => Box::pin(tokio::time::sleep_until(until.into())).await,
                 None => std::future::pending().await,
             }
         };
@@ -222,13 +226,14 @@ impl Chain<'_> {
                 let ended = match why {
                     Either::Left((cause, _)) => Ended::Cancelled { cause: CauseName(cause) },
                     Either::Right(_) => {
-                        let limit =
-                            until.map_or(Duration::ZERO, |until| until.saturating_duration_since(began));
+                        let limit = until
+                            .zip(began)
+                            .map_or(Duration::ZERO, |(until, began)| until.saturating_duration_since(began));
                         Ended::Timeout { limit_ms: millis(limit) }
                     }
                 };
                 stop.cancel(Cause::Deadline);
-                (ended, tokio::time::timeout(BODY_GRACE, &mut work).await)
+                (ended, Box::pin(tokio::time::timeout(BODY_GRACE, &mut work)).await)
             }
         };
         let said = match ran {
@@ -259,7 +264,8 @@ impl Chain<'_> {
     fn checked(&self, outcome: Outcome) -> Outcome {
         let said_by_a_body = outcome.ended.was_dispatched() && outcome.ended != Ended::OutcomeUnknown;
         if said_by_a_body {
-            return self.valid(outcome);
+            // What a body said was looked at; what a wrapper made of it was not.
+            return if self.wrappers.is_empty() { outcome } else { self.valid(outcome) };
         }
         let by = self.wrappers.first().map_or_else(|| HandlerId::new(Ended::TOOLS, ""), |(id, _)| id.clone());
         let message =

@@ -332,14 +332,14 @@ impl Trip {
     fn sealed(&self, bodies: Vec<Body>, passed: Option<Point>) -> Result<Option<u32>, Stop> {
         let drafts = bodies.into_iter().map(|body| Draft::new(self.at.clone(), body)).collect();
         let mut dispatched = None;
-        let follow = |s: &State| match s.call(&self.key.call, passed) {
+        let mut follow = |s: &State| match s.call(&self.key.call, passed) {
             CallOwes::Dispatch { attempt } if !self.cancel.is_cancelled() => {
                 dispatched = Some(attempt);
                 vec![Draft::new(self.at.clone(), ToolDispatched { attempt })]
             }
             _ => Vec::new(),
         };
-        let _enqueued = self.cx.commit_on(drafts, follow, |_| {})?;
+        let _enqueued = self.cx.commit_on(drafts, &mut follow, &mut |_| {})?;
         Ok(dispatched)
     }
 
@@ -506,18 +506,18 @@ impl Trip {
         let named =
             if observers.is_empty() { None } else { self.cx.ledger.read(|s| s.call_name(&self.key.call)) };
         let mut own = None;
-        let follow = |s: &State| match s.call(&self.key.call, passed) {
+        let mut follow = |s: &State| match s.call(&self.key.call, passed) {
             CallOwes::Commit(drafts) if self.lanes.may_give() => drafts,
             CallOwes::Commit(_) => Vec::new(),
             _ => self.step_over(s),
         };
-        let see = |record: &Arc<Record>| {
+        let mut see = |record: &Arc<Record>| {
             if matches!(&record.body, Body::ToolResult(_)) && record.at.call.as_ref() == Some(&self.key.call)
             {
                 own = Some(record.clone());
             }
         };
-        let ticket = self.cx.commit_on(drafts, follow, see)?;
+        let ticket = self.cx.commit_on(drafts, &mut follow, &mut see)?;
         let result = own.as_ref().and_then(|record| match &record.body {
             Body::ToolResult(result) => Some(result),
             _ => None,
@@ -526,7 +526,7 @@ impl Trip {
         if observers.is_empty() {
             return Ok(true);
         }
-        self.cx.pass.away(ticket.wait()).await?;
+        self.cx.pass.away(pin!(ticket.wait())).await?;
         let Some(name) = named.or_else(|| Some(self.made.as_ref()?.name.clone())) else { return Ok(true) };
         let scene = Scene::new(
             self.cx.info.clone(),
@@ -552,7 +552,7 @@ impl Trip {
         }
         match s.next(None) {
             Next::Commit(drafts)
-                if drafts.iter().all(|d| matches!(d.body, Body::ContextMessage(_) | Body::StepEnd(_))) =>
+                if drafts.iter().all(|d| matches!(d.body(), Body::ContextMessage(_) | Body::StepEnd(_))) =>
             {
                 drafts
             }

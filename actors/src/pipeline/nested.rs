@@ -22,7 +22,8 @@ pub(super) struct Nested {
     body: Cancel,
     /// Settles when the body is over: its nested calls end with it. Made with the first of them.
     cancel: OnceCell<Cancel>,
-    made: Rc<Count>,
+    /// Shared with the attempt before, if that made anything; most bodies make nothing.
+    made: OnceCell<Rc<Count>>,
     /// Nothing can be made any more, whoever kept the means to.
     is_over: Cell<bool>,
 }
@@ -50,9 +51,14 @@ impl Count {
 }
 
 impl Nested {
-    pub(super) fn of(parent: &Rc<Trip>, cancel: Cancel, made: Rc<Count>) -> Rc<Nested> {
-        let parent = Rc::downgrade(parent);
-        Rc::new(Nested { parent, body: cancel, cancel: OnceCell::new(), made, is_over: Cell::new(false) })
+    pub(super) fn of(parent: &Rc<Trip>, body: Cancel, before: Option<&Nested>) -> Rc<Nested> {
+        let made = before.map(|before| before.made.clone()).unwrap_or_default();
+        let (parent, cancel, is_over) = (Rc::downgrade(parent), OnceCell::new(), Cell::new(false));
+        Rc::new(Nested { parent, body, cancel, made, is_over })
+    }
+
+    fn made(&self) -> &Rc<Count> {
+        self.made.get_or_init(Rc::default)
     }
 
     /// The place of the next call: the next one that is free, or holds this very call from before a crash.
@@ -63,28 +69,32 @@ impl Nested {
             parent.cx.ledger.read(|s| s.may_stand(&path, tool, arguments))
         };
         loop {
-            let position = self.made.next_call();
+            let position = self.made().next_call();
             if fits(position) {
                 return position;
             }
         }
     }
 
-    /// The body is over. Calls it started and left running are cancelled and waited for, so that none outlives it.
-    pub(super) async fn over(&self, grace: Duration) {
+    /// The body is over. Calls it started and left running are cancelled; true when they have to be waited for, so that
+    /// none outlives it.
+    pub(super) fn over(&self) -> bool {
         self.is_over.set(true);
-        let Some(cancel) = self.cancel.get() else { return };
+        let Some(cancel) = self.cancel.get() else { return false };
         cancel.cancel(Cause::Parent);
-        if self.made.open.get() == 0 {
-            return;
-        }
+        self.made().open.get() > 0
+    }
+
+    /// Waits until they have ended, but no longer than this.
+    pub(super) async fn quiet(&self, grace: Duration) {
+        let made = self.made();
         let quiet = async {
-            while self.made.open.get() > 0 {
-                self.made.fewer.notified().await;
+            while made.open.get() > 0 {
+                made.fewer.notified().await;
             }
         };
         if tokio::time::timeout(grace, quiet).await.is_err() {
-            tracing::error!(open = self.made.open.get(), "a body left nested calls running that do not end");
+            tracing::error!(open = made.open.get(), "a body left nested calls running that do not end");
         }
     }
 }
@@ -96,7 +106,7 @@ impl Invoke for Nested {
         }
         let position = self.place(&tool, &arguments);
         let (parent, cancel) = (self.parent.clone(), self.cancel.get_or_init(|| self.body.child()).child());
-        let under_way = UnderWay::begin(self.made.clone());
+        let under_way = UnderWay::begin(self.made().clone());
         Box::pin(async move {
             let _under_way = under_way;
             let trip = {
@@ -126,9 +136,9 @@ impl Invoke for Nested {
         if self.is_over.get() {
             return Box::pin(std::future::ready(Err(SpawnError::Over)));
         }
-        let (number, made) = (self.made.next_agent(), self.made.clone());
+        let (number, made) = (self.made().next_agent(), self.made().clone());
         let (parent, cancel) = (self.parent.clone(), self.cancel.get_or_init(|| self.body.child()).child());
-        let under_way = UnderWay::begin(self.made.clone());
+        let under_way = UnderWay::begin(self.made().clone());
         Box::pin(async move {
             let _under_way = under_way;
             let over = |trip: &Rc<Trip>| trip.token.has_ended() || cancel.is_cancelled();

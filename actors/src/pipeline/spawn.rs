@@ -12,7 +12,7 @@ use portcullis_runtime::{
     AgentDone, AgentSpec, Body, Cancel, Cause, ChildEnded, Content, Draft, JournalError, Parent, Point,
     SessionId, SessionInfo, SpawnError, SubagentEnded, SubagentStarted, Ticket, law::State,
 };
-use std::{rc::Rc, sync::Arc};
+use std::{pin::pin, rc::Rc, sync::Arc};
 
 /// Runs a subagent under this call to its end. One that this call's body started before the process died is taken up
 /// where it is: asked nothing twice, started and ended once in the log (C-SUB-3).
@@ -54,7 +54,7 @@ pub(super) async fn spawn(
             let actor = SubagentActor { host: cx.host.clone(), room: cx.room.clone(), cancel }.start();
             cx.hop();
             let run = actor.send(Run { opening, prompt: spec.prompt.clone() });
-            let ran = cx.pass.away(run).await;
+            let ran = cx.pass.away(pin!(run)).await;
             given_up.waited_for = true;
             ran.map_err(|e| failed(e.to_string())).and_then(|done| done)
         }

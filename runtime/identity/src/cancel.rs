@@ -4,7 +4,7 @@ use crate::{
     cause::Cause,
     fault,
     seats::{Seat, Seats, Waiters},
-    sync::{Arc, Mutex, lock, split},
+    sync::{Arc, AtomicBool, Mutex, Ordering, lock, split},
 };
 use std::{
     fmt,
@@ -45,6 +45,8 @@ struct Parent {
 
 struct Node {
     state: Mutex<State>,
+    /// Follows the state, under its lock: a look costs a load. Once true, for ever.
+    cancelled: AtomicBool,
 }
 
 enum State {
@@ -88,16 +90,21 @@ impl Cancel {
     }
 
     /// Why this cell is cancelled, or `None`. A `None` may be out of date when it arrives; a cause is for ever.
+    #[inline]
     pub fn cause(&self) -> Option<Cause> {
+        if !self.is_cancelled() {
+            return None;
+        }
         match *lock(&self.scope.node.state) {
             State::Live { .. } => None,
             State::Cancelled(cause) => Some(cause),
         }
     }
 
-    /// Whether this cell is cancelled.
+    /// Whether this cell is cancelled. A `false` may be out of date when it arrives; `true` is for ever.
+    #[inline]
     pub fn is_cancelled(&self) -> bool {
-        self.cause().is_some()
+        self.scope.node.cancelled.load(Ordering::Acquire)
     }
 
     /// Resolves to the cause when this cell is cancelled; at once if it is.
@@ -114,12 +121,12 @@ impl Cancel {
     }
 
     fn root(state: State) -> Self {
-        let node = Arc::new(Node { state: Mutex::new(state) });
+        let node = Arc::new(Node::new(state));
         Cancel { scope: Arc::new(Scope { node, parent: None }) }
     }
 
     fn adopt(&self, fault: bool) -> Result<Cancel, Cause> {
-        let node = Arc::new(Node { state: Mutex::new(State::live()) });
+        let node = Arc::new(Node::new(State::live()));
         // One critical section looks at the cause and seats the child: a cancel comes before it, and the child is
         // refused, or after it, and finds the child.
         let mut state = lock(&self.scope.node.state);
@@ -159,6 +166,11 @@ impl State {
 }
 
 impl Node {
+    fn new(state: State) -> Node {
+        let cancelled = AtomicBool::new(matches!(state, State::Cancelled(_)));
+        Node { state: Mutex::new(state), cancelled }
+    }
+
     /// Cancels this node alone. What it had is for the caller, without the lock: no two nodes are ever locked at once.
     fn cancel(&self, cause: Cause, woken: &mut Vec<Waiters>, below: &mut Vec<Arc<Node>>) -> bool {
         let mut state = lock(&self.state);
@@ -166,6 +178,7 @@ impl Node {
             return false;
         }
         let before = mem::replace(&mut *state, State::Cancelled(cause));
+        self.cancelled.store(true, Ordering::Release);
         drop(state);
         if let State::Live { waiters, children } = before {
             woken.push(waiters);

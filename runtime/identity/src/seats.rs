@@ -36,10 +36,11 @@ impl<T> Seats<T> {
     /// Gives the item back so that the caller can drop it after unlocking: its destructor may be foreign code.
     pub(crate) fn leave(&mut self, seat: Seat) -> Option<T> {
         let item = self.slots.get_mut(seat.0)?.take()?;
-        self.free.push(seat.0);
-        if self.free.len() == self.slots.len() {
-            // An idle cell holds no memory for its busiest hour.
+        if self.free.len() + 1 == self.slots.len() {
+            // The last one: an idle cell holds no memory for its busiest hour.
             *self = Seats::default();
+        } else {
+            self.free.push(seat.0);
         }
         Some(item)
     }

@@ -4,13 +4,13 @@
 #[cfg(portcullis_loom)]
 pub(crate) use loom::sync::{
     Arc, Mutex, MutexGuard,
-    atomic::{AtomicU8, AtomicU64, Ordering},
+    atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering},
 };
 use std::sync::PoisonError;
 #[cfg(not(portcullis_loom))]
 pub(crate) use std::sync::{
     Arc, Mutex, MutexGuard,
-    atomic::{AtomicU8, AtomicU64, Ordering},
+    atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering},
 };
 
 /// Locks, and ignores poisoning: the only foreign code that runs under a lock is `Clone` of a caller's value, a waker's

@@ -180,7 +180,7 @@ impl State {
                     self.start_stands(turn)
                 } else {
                     let earned = self.earned_context();
-                    let fits = earned.is_some_and(|d| d.at == record.at && d.body == record.body);
+                    let fits = earned.is_some_and(|d| *d.at() == record.at && *d.body() == record.body);
                     need(fits, "no decision came with this context, or not here")
                 }
             }

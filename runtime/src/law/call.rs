@@ -304,7 +304,7 @@ impl CallOwes {
                 Body::DecisionRecorded(d) => d.point == Point::Rewrite,
                 _ => false,
             },
-            CallOwes::Commit(drafts) => drafts.first().is_some_and(|d| d.body == *body),
+            CallOwes::Commit(drafts) => drafts.first().is_some_and(|d| d.body() == body),
             CallOwes::Done => false,
         }
     }

@@ -364,7 +364,7 @@ impl Next {
         let crossed = matches!(body, Body::DecisionRecorded(d) if matches!(d.point, Point::Continuation | Point::Stop))
             && match self {
                 Next::Judge { point, .. } => *point == Point::PromptSubmit,
-                Next::Commit(drafts) => drafts.first().is_some_and(|d| match &d.body {
+                Next::Commit(drafts) => drafts.first().is_some_and(|d| match d.body() {
                     Body::SteeringMessage(_) => true,
                     Body::ContextMessage(m) => m.from.is_some(),
                     _ => false,
@@ -383,7 +383,7 @@ impl Next {
                         | Body::InputResolved(_)
                         | Body::StepEnd(_)
                 ),
-                Next::Commit(drafts) => drafts.first().is_some_and(|d| d.body == *body),
+                Next::Commit(drafts) => drafts.first().is_some_and(|d| d.body() == body),
                 Next::Judge { point, subject } => match body {
                     Body::DecisionRecorded(d) => d.point == *point && d.subject == *subject,
                     Body::UserMessage(_) | Body::PromptBlocked(_) => {

@@ -16,10 +16,10 @@ impl State {
     }
 
     /// The calls of the model in the open step that have no result yet, in order, with their tools' names.
-    pub fn open_calls(&self) -> Vec<(CallPath, Arc<str>)> {
-        let Some(step) = self.turn.as_deref().and_then(|t| t.step.as_ref()) else { return Vec::new() };
-        let open = step.calls.iter().filter(|(path, call)| path.is_top() && !call.result);
-        open.map(|(path, call)| (path.clone(), call.name.clone())).collect()
+    pub fn open_calls(&self) -> impl Iterator<Item = (&CallPath, &Arc<str>)> {
+        let step = self.turn.as_deref().and_then(|t| t.step.as_ref());
+        let open = step.into_iter().flat_map(|step| &step.calls);
+        open.filter(|(path, call)| path.is_top() && !call.result).map(|(path, call)| (path, &call.name))
     }
 
     /// The attempt whose body runs, as far as the log says.

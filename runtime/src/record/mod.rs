@@ -52,23 +52,34 @@ impl At {
     }
 }
 
-/// A record before it has a number: what the law and the drivers make, and the ledger seals.
+/// A record before it has a number: what the law and the drivers make, and the ledger seals. It is made where it will
+/// stay, so that sealing moves nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Draft {
-    /// What it is about.
-    pub at: At,
-    /// What it says.
-    pub body: Body,
+    record: Arc<Record>,
 }
 
 impl Draft {
     /// A record-to-be.
     pub fn new(at: At, body: impl Into<Body>) -> Draft {
-        Draft { at, body: body.into() }
+        Draft { record: Arc::new(Record { seq: Seq(0), time: 0, at, body: body.into() }) }
+    }
+
+    /// What it is about.
+    pub fn at(&self) -> &At {
+        &self.record.at
+    }
+
+    /// What it says.
+    pub fn body(&self) -> &Body {
+        &self.record.body
     }
 
     /// Gives it its place.
-    pub fn seal(self, seq: Seq, time: u64) -> Arc<Record> {
-        Arc::new(Record { seq, time, at: self.at, body: self.body })
+    pub fn seal(mut self, seq: Seq, time: u64) -> Arc<Record> {
+        // Shared only by a clone of the draft, which then stays as it is.
+        let record = Arc::make_mut(&mut self.record);
+        (record.seq, record.time) = (seq, time);
+        self.record
     }
 }

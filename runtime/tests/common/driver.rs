@@ -215,7 +215,7 @@ impl Driver {
 
     /// One record, with every property that a record must have.
     fn push(&mut self, duty: &Duty, draft: Draft) {
-        let body = &draft.body;
+        let body = draft.body();
         let discharged = match duty {
             Duty::Failure => true,
             Duty::Next => {
