@@ -19,7 +19,7 @@
 //!     state.apply(&Draft::new(At::session(), body).seal(Seq(seq as u64), 0))?;
 //! }
 //! // A prompt waits, so a turn is owed.
-//! assert!(matches!(state.next(None), Next::Commit(drafts) if drafts[0].body.kind() == "turn/start"));
+//! assert!(matches!(state.next(None), Next::Commit(drafts) if drafts[0].body().kind() == "turn/start"));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
