@@ -43,7 +43,7 @@ pub use agent::{AgentKind, agent_tool};
 pub use builder::{Builder, OpenError, Runtime};
 pub use portcullis_actors::{
     Answer, AnswerError, Ask, Event, Events, Leftover, LiveCall, Session, SessionOptions, Stall, StartError,
-    SubmitError, Turn, TurnCost, blocking,
+    SubmitError, Turn, TurnCost, TurnEnds, blocking,
 };
 pub use portcullis_models::ScriptedModel;
 pub use portcullis_runtime::*;

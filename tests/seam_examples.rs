@@ -231,6 +231,25 @@ async fn turn_stop_stops() {
     house.close().await;
 }
 
+fn compaction(at: &mut Registrar<'_>) {
+    at.compaction("keep-plan", async |compacting| match compacting.scene.session.depth() {
+        0 => Compact::keeping("Keep the plan, word for word."),
+        _ => Compact::skip("a subagent reports soon"),
+    });
+}
+
+#[tokio::test]
+async fn compaction_says_what_to_keep() {
+    let model = Says::by_prompt(|_, _| costing(100, say("done")));
+    let house = Plan::new(model).compact_at(100).open(compaction).await;
+    house.prompt("go").await;
+    house.prompt("go on").await;
+    let asked = house.model.requests().remove(1);
+    let Some(Message::User { content, .. }) = asked.messages.last() else { panic!("{asked:?}") };
+    assert!(content.to_text().ends_with("Keep the plan, word for word."));
+    house.close().await;
+}
+
 fn subagent_end(at: &mut Registrar<'_>, reports: Arc<Mutex<Vec<String>>>) {
     at.subagent_end("collect", move |child| {
         reports.lock().unwrap().push(format!("{}: {}", child.kind, child.report.to_text()));

@@ -18,6 +18,7 @@ fn at_every_point(at: &mut Registrar<'_>, seen: &Arc<Mutex<Vec<String>>>) {
         at.prompt_submit("prompt", async |_| Submit::replace("go, please"));
         at.turn_continuation("again", async |_| Continue::again("look once more"));
         at.turn_stop("enough", async |b| if b.scene.step == 3 { StopTurn::Stop } else { StopTurn::Abstain });
+        at.compaction("map", async |_| Compact::keeping("Keep the map."));
     });
     at.tools("Echo", |at| {
         at.rewrite("polite", async |call| {
@@ -53,17 +54,21 @@ fn at_every_point(at: &mut Registrar<'_>, seen: &Arc<Mutex<Vec<String>>>) {
 #[tokio::test]
 async fn every_seam_fires_with_its_effect_in_the_log() {
     let model = Says::by_prompt(|prompt, said| match (prompt, said) {
-        ("go, please", 0) => calls(&[
-            ("Echo", r#"{"text":"give bread"}"#),
-            ("Echo", r#"{"text":"give rope"}"#),
-            ("Echo", r#"{"text":"give knife"}"#),
-            ("Agent", r#"{"description":"dig","prompt":"dig here","subagent_type":"digger"}"#),
-        ]),
+        ("go, please", 0) => costing(
+            1000,
+            calls(&[
+                ("Echo", r#"{"text":"give bread"}"#),
+                ("Echo", r#"{"text":"give rope"}"#),
+                ("Echo", r#"{"text":"give knife"}"#),
+                ("Agent", r#"{"description":"dig","prompt":"dig here","subagent_type":"digger"}"#),
+            ]),
+        ),
+        (asked, _) if asked.ends_with("Keep the map.") => say("a castle, and where the gold is"),
         ("dig here", _) => say("found gold"),
         _ => say("done"),
     });
     let seen = Arc::new(Mutex::new(Vec::new()));
-    let house = Plan::new(model).agents().open(|at| at_every_point(at, &seen)).await;
+    let house = Plan::new(model).agents().compact_at(1000).open(|at| at_every_point(at, &seen)).await;
     let points: BTreeSet<Point> = house.runtime.introspect().iter().map(|row| row.point).collect();
     assert_eq!(points, Point::ALL.into_iter().collect(), "one handler at every point");
     assert_eq!(house.prompt("go").await, EndReason::Completed);
@@ -119,6 +124,12 @@ async fn every_seam_fires_with_its_effect_in_the_log() {
     assert_eq!(house.count("step/start"), 3);
     let stopped = house.decisions().into_iter().rfind(|d| d.point == Point::Stop).unwrap();
     assert_eq!(stopped.decision, Decision::Stop(StopTurn::Stop));
+    // Compaction: what the handler wants kept was asked for, and the summary stands in the next request.
+    let summary = "The conversation so far was summarised to save space.\n\na castle, and where the gold is";
+    assert!(house.model.requests().iter().any(|request| match request.messages.iter().next() {
+        Some(Message::User { content, .. }) => content.to_text() == summary,
+        _ => false,
+    }));
     // Whoever decides is on record, under its own name.
     let decided: BTreeSet<Point> = [log, child]
         .concat()
@@ -155,6 +166,10 @@ fn may_and_fires(point: Point) -> (&'static str, &'static str) {
             ("ask for another step, add context, halt", "when a turn is about to end by itself")
         }
         Point::Stop => ("end the turn, halt", "at each step's end behind which the turn would go on"),
+        Point::Compaction => (
+            "say what the summary must keep, or skip it, halt",
+            "before a step's request, when the conversation has grown to `Limits::compact_at`",
+        ),
         Point::SubagentEnd => ("observe", "once a child, when its end is durable in its parent's log"),
         _ => panic!("{point} is not in the table yet"),
     }

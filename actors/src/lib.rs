@@ -26,6 +26,7 @@ mod registry;
 mod runtime;
 mod session;
 mod subagent;
+mod summary;
 mod turn;
 mod watchdog;
 

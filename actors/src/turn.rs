@@ -6,6 +6,7 @@ use crate::{
     judge::{Stop, judge},
     registry::{Execute, RegistryActor},
     session::{SessionActor, TurnOver},
+    summary,
 };
 use actix::prelude::*;
 use futures::{
@@ -13,10 +14,10 @@ use futures::{
     future::{Either, select},
 };
 use portcullis_runtime::{
-    AssistantBlock, AssistantMessage, At, Body, Boundary, Cancel, CauseName, ChildStarting, Draft, EndReason,
-    Ending, Finish, HeaderChanged, ModelError, ModelEvent, ModelRequest, ModelRequested, Point, PromptSubmit,
-    Record, SessionStart, Source, Starting, StepStart, SubagentStart, Subject, Submitted, TurnCancelled,
-    TurnContinuation, TurnStop, Usage,
+    AssistantBlock, AssistantMessage, At, Body, Boundary, Cancel, CauseName, ChildStarting, Compacted,
+    Compacting, Compaction, Draft, EndReason, Ending, Finish, HeaderChanged, Message, ModelError, ModelEvent,
+    ModelRequest, ModelRequested, Point, PromptSubmit, Record, RequestHeader, Seam, SessionStart, Source,
+    Starting, StepStart, SubagentStart, Subject, Submitted, TurnCancelled, TurnContinuation, TurnStop, Usage,
     law::{Next, Passed, State},
 };
 use std::{pin::pin, rc::Rc, sync::Arc};
@@ -145,6 +146,7 @@ impl Driver {
                 let at = self.ledger_read(|s| At::step(s.open_turn().unwrap_or_default(), s.step_number()));
                 vec![Draft::new(at, ModelRequested { attempt })]
             }
+            Next::Summarise => Box::pin(self.summarise()).await?,
             Next::Call { .. } => {
                 *passed = before;
                 return self.calls().await;
@@ -249,6 +251,7 @@ impl Driver {
             Point::PromptSubmit => table.is_bare::<PromptSubmit>(),
             Point::Continuation => table.is_bare::<TurnContinuation>(),
             Point::Stop => table.is_bare::<TurnStop>(),
+            Point::Compaction => table.is_bare::<Compaction>(),
             _ => false,
         }
     }
@@ -307,8 +310,49 @@ impl Driver {
             (Point::Stop, Subject::Step(_)) => {
                 judge::<TurnStop>(cx, at, subject, Boundary::new(scene), &self.cancel, false).await
             }
+            (Point::Compaction, Subject::Compaction(_)) => {
+                let (owed, limit) = cx.ledger.read(|s| (s.compaction(), s.limits().compact_at));
+                let Some(owed) = owed else { return Ok(()) };
+                let messages = owed.conversation.len();
+                let input = Compacting::new(scene, owed.tokens, limit.unwrap_or_default(), messages);
+                judge::<Compaction>(cx, at, subject, input, &self.cancel, false).await
+            }
             _ => Ok(()),
         }
+    }
+
+    /// Has the model summarise the conversation so far. A summary that cannot be had costs the room that it would have
+    /// made, and nothing else: the turn goes on with the conversation as it is.
+    async fn summarise(&self) -> Result<Vec<Draft>, Stop> {
+        // On record before the model is asked.
+        self.cx.barrier().await?;
+        if self.cancel.is_cancelled() {
+            return Err(Stop::Cancelled);
+        }
+        let asked = self.ledger_read(|s| {
+            let owed = s.compaction()?;
+            let instructions = match Compaction::fold(&s.decided::<Compaction>(&owed.subject)) {
+                Compacted::Go(instructions) => instructions,
+                _ => Vec::new(),
+            };
+            Some((owed.conversation, instructions))
+        });
+        let Some((conversation, instructions)) = asked else { return Ok(Vec::new()) };
+        let content = summary::request(&instructions).into();
+        let messages = conversation.with(&[Message::User { content, source: Source::Runtime }]);
+        // Nothing may be called for a summary.
+        let header = RequestHeader { tools: Vec::new(), ..RequestHeader::clone(&self.cx.profile.header) };
+        let request = ModelRequest::new(Arc::new(header), messages, 1, self.cancel.clone());
+        let span = tracing::info_span!("compaction");
+        let summary = match self.cx.pass.away(pin!(self.stream(request, false)).instrument(span)).await {
+            Ok(None) => return Err(Stop::Cancelled),
+            Ok(Some(message)) => summary::of(&message).ok_or_else(|| "The model gave no summary.".into()),
+            Err(error) => Err(format!("The model could not be asked for a summary: {error}").into()),
+        };
+        if let Err(reason) = &summary {
+            tracing::warn!(session = %self.cx.info.id, %reason, "a conversation was not summarised");
+        }
+        Ok(self.ledger_read(|s| s.end_compaction(summary)))
     }
 
     /// Reads the answer to the request that is out: the records that it comes to.
@@ -322,15 +366,20 @@ impl Driver {
         });
         let request = ModelRequest::new(header, messages, attempt, self.cancel.clone());
         let span = tracing::info_span!("step", step = at.step, attempt);
-        match self.cx.pass.away(pin!(self.stream(request)).instrument(span)).await {
+        match self.cx.pass.away(pin!(self.stream(request, true)).instrument(span)).await {
             Ok(Some(message)) => Ok(vec![Draft::new(at, message)]),
             Ok(None) => Err(Stop::Cancelled),
             Err(error) => Ok(self.ledger_read(|s| s.fail(error.code(), &error.to_string()))),
         }
     }
 
-    /// Reads the model's stream to its end; `None` when the turn was cancelled meanwhile.
-    async fn stream(&self, request: ModelRequest) -> Result<Option<AssistantMessage>, ModelError> {
+    /// Reads the model's stream to its end; `None` when the turn was cancelled meanwhile. Its pieces are shown as they come
+    /// if they are part of the conversation.
+    async fn stream(
+        &self,
+        request: ModelRequest,
+        shown: bool,
+    ) -> Result<Option<AssistantMessage>, ModelError> {
         let model = self.cx.shared.model.clone();
         let panicked = |failure: portcullis_runtime::Failure| ModelError::Fatal {
             message: format!("the model {failure}"),
@@ -356,7 +405,9 @@ impl Driver {
                 Some(Ok(event)) => event?,
             };
             events += 1;
-            self.publish(&event, &message);
+            if shown {
+                self.publish(&event, &message);
+            }
             if let Some(finish) = message.take(event)? {
                 return Ok(Some(message.finish(finish)));
             }

@@ -179,7 +179,15 @@ impl Timeline {
                 self.page.block(" · subagent", Tint::Name, &text, Tint::Plain, BESIDE);
             }
             Body::CompactionEnded(compaction) => {
-                let text = format!("a summary stands for what came before: {}", compaction.summary.to_text());
+                let text = match (&compaction.summary, &compaction.skipped) {
+                    (Some(summary), _) => {
+                        format!("a summary stands for what came before: {}", summary.to_text())
+                    }
+                    (None, why) => {
+                        let why = why.as_ref().map_or("", |reason| reason.as_str());
+                        format!("the conversation stays as it is: {why}")
+                    }
+                };
                 self.page.block("compacted", Tint::Quiet, &text, Tint::Quiet, BESIDE);
             }
             Body::Own(own) => self.own(own),

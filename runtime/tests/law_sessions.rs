@@ -475,3 +475,75 @@ impl Play {
         }
     }
 }
+
+// C-TURN-8: only the compaction that is due may begin, only it may end, and nothing else happens in between.
+#[test]
+fn a_compaction_of_anything_else_is_refused() {
+    let mut play = Play::default();
+    play.add(At::session(), created());
+    play.add(At::session(), config(Limits { compact_at: Some(100), ..Limits::default() }));
+    for (turn, tokens) in [(1, 100), (2, 0)] {
+        play.add(At::session(), prompt("hello"));
+        play.law();
+        play.close(Point::PromptSubmit, Subject::Prompt(Seq(play.log.len() as u64 - 2)));
+        if turn == 1 {
+            play.open();
+            let usage = Some(Usage { input: tokens - 1, output: 1 });
+            play.model(AssistantMessage { usage, ..says("hello") });
+            play.law();
+            play.close(Point::Continuation, Subject::Step(1));
+        }
+    }
+    let refused = |state: &State, body: Body| {
+        let record = Draft::new(At::turn(2), body).seal(state.head(), 0);
+        state.clone().apply(&record).expect_err("refused").why
+    };
+    let begun = play.log.iter().rev().find(|r| r.body.kind() == "turn/start").expect("a turn").seq;
+    let due = CompactionStarted { from: Seq(0), to: Seq(begun.0 - 1), tokens: 100 };
+    for other in [
+        CompactionStarted { from: Seq(1), ..due.clone() },
+        CompactionStarted { to: begun, ..due.clone() },
+        CompactionStarted { from: due.to, to: due.from, ..due.clone() },
+        CompactionStarted { tokens: 99, ..due.clone() },
+    ] {
+        assert_eq!(refused(&play.state, other.into()), "no such compaction is due");
+    }
+    let step = Draft::new(At::step(2, 1), StepStart {}).seal(play.state.head(), 0);
+    let early = play.state.clone().apply(&step).expect_err("refused");
+    assert_eq!(early.why, "the conversation is to be summarised first");
+    let ended = |from, to, summary: Option<&str>, skipped: Option<&str>| CompactionEnded {
+        from,
+        to,
+        summary: summary.map(Into::into),
+        skipped: skipped.map(Into::into),
+    };
+    let none = ended(due.from, due.to, Some("so"), None);
+    assert_eq!(refused(&play.state, none.into()), "no compaction is under way");
+    play.law();
+    assert_eq!(refused(&play.state, due.clone().into()), "a compaction is under way");
+    let fail =
+        TurnEnd { reason: EndReason::Error { code: "c".into(), message: "m".into() }, dropped: vec![] };
+    assert_eq!(refused(&play.state, fail.into()), "a compaction is under way");
+    let (from, to) = (due.from, due.to);
+    for (end, why) in [
+        (ended(from, begun, Some("so"), None), "it is about another range"),
+        (ended(from, to, None, None), "there is neither a summary nor a reason"),
+        (ended(from, to, Some("so"), Some("no")), "there is a summary, so nothing was skipped"),
+        (ended(from, to, Some(""), None), "a message says something"),
+    ] {
+        assert_eq!(refused(&play.state, end.into()), why);
+    }
+    let subject = play.state.compaction().expect("under way").subject;
+    let skip = Decision::Compaction(Compact::skip("no"));
+    let (mut skipped, mut log) = (play.state.clone(), 0);
+    let skips = decided(Point::Compaction, subject, handler("h"), skip);
+    for body in [skips.into(), ended(from, to, Some("so"), None).into()] as [Body; 2] {
+        let applied = skipped.apply(&Draft::new(At::turn(2), body).seal(skipped.head(), 0));
+        assert_eq!(applied.err().map(|e| e.why), (log == 1).then_some("a handler left it as it is"));
+        log += 1;
+    }
+    play.commit(play.state.end_compaction(Ok("so".into())));
+    let said: Vec<_> = play.state.transcript().iter().map(Message::role).collect();
+    assert_eq!(said, [Role::User, Role::User], "the summary, and the prompt that is not answered yet");
+    assert!(matches!(play.state.next(None), Next::OpenStep { step: 1 }));
+}

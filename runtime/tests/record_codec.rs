@@ -231,13 +231,18 @@ fn lines() -> Vec<(At, Body, &'static str)> {
         ),
         (
             At::turn(1),
-            CompactionStarted { from: Seq(1), to: Seq(2) }.into(),
-            r#""type":"compaction/started","v":1,"turn":1,"data":{"from":1,"to":2}"#,
+            CompactionStarted { from: Seq(1), to: Seq(2), tokens: 7 }.into(),
+            r#""type":"compaction/started","v":1,"turn":1,"data":{"from":1,"to":2,"tokens":7}"#,
         ),
         (
             At::turn(1),
-            CompactionEnded { from: Seq(1), to: Seq(2), summary: "so".into() }.into(),
+            CompactionEnded { from: Seq(1), to: Seq(2), summary: Some("so".into()), skipped: None }.into(),
             r#""type":"compaction/ended","v":1,"turn":1,"data":{"from":1,"to":2,"summary":[{"type":"text","text":"so"}]}"#,
+        ),
+        (
+            At::turn(1),
+            CompactionEnded { from: Seq(1), to: Seq(2), summary: None, skipped: Some("no".into()) }.into(),
+            r#""type":"compaction/ended","v":1,"turn":1,"data":{"from":1,"to":2,"skipped":"no"}"#,
         ),
         (
             in_call(),

@@ -246,6 +246,23 @@ fn decisions_survive_their_record() {
     round::<PostExecute>(Review::block("x"));
     round::<TurnContinuation>(Continue::again("x"));
     round::<TurnStop>(StopTurn::Stop);
+    round::<Compaction>(Compact::keeping("x"));
+    round::<Compaction>(Compact::skip("x"));
+}
+
+// C-PIPE-2: one that skips wins, whatever the order; instructions keep that of their handlers.
+#[test]
+fn a_skipped_compaction_wins_and_instructions_keep_their_order() {
+    let by = |name: &str, decision| Decided { by: HandlerId::new("p", name), decision, failure: None };
+    let (a, b) = (by("a", Compact::keeping("one")), by("b", Compact::keeping("two")));
+    let (quiet, skip) = (by("c", Compact::keeping(" ")), by("d", Compact::skip("no")));
+    let go = Compacted::Go(vec!["one".into(), "two".into()]);
+    assert_eq!(Compaction::fold(&[a.clone(), quiet, b.clone()]), go);
+    assert_eq!(Compaction::fold(&[]), Compacted::Go(vec![]));
+    for order in [[&a, &skip, &b], [&skip, &a, &b], [&a, &b, &skip]] {
+        let decided: Vec<_> = order.into_iter().cloned().collect();
+        assert_eq!(Compaction::fold(&decided), Compacted::Left(HandlerId::new("p", "d"), "no".into()));
+    }
 }
 
 // C-PIPE-3: what a failure means, per seam.
@@ -258,6 +275,7 @@ fn each_seam_has_its_failure_rule() {
     assert_eq!(TurnContinuation::failed(&FAILURE), Continue::Abstain);
     assert_eq!(SessionStart::failed(&FAILURE), Started {});
     assert_eq!(TurnStop::failed(&FAILURE), StopTurn::Stop);
+    assert!(matches!(Compaction::failed(&FAILURE), Compact::Skip { .. }));
 }
 
 // An empty reason becomes a sentence: the model and the person never read nothing.

@@ -97,6 +97,7 @@ pub(crate) fn key_of(session: &SessionId, at: &At, d: &DecisionRecorded) -> Stri
         Subject::Prompt(seq) => format!("{session} prompt {seq}"),
         Subject::Step(step) => format!("{session} {} step {step}", at.turn.unwrap_or_default()),
         Subject::Session(_) => format!("{session} start"),
+        Subject::Compaction(seq) => format!("{session} compaction {seq}"),
     };
     format!("{subject} {} {}", d.point, d.id)
 }

@@ -95,6 +95,12 @@ pub fn calls(calls: &[(&str, &str)]) -> Vec<ModelEvent> {
     events
 }
 
+/// The same answer, with what it says that it cost.
+pub fn costing(tokens: u64, mut events: Vec<ModelEvent>) -> Vec<ModelEvent> {
+    events.insert(0, ModelEvent::Usage(Usage { input: tokens, output: 0 }));
+    events
+}
+
 pub fn events(events: Vec<ModelEvent>) -> Stream {
     futures::stream::iter(events.into_iter().map(Ok)).boxed()
 }
@@ -164,11 +170,19 @@ pub struct Plan {
     pub tools: Vec<Arc<dyn Tool>>,
     pub agents: bool,
     pub approvals: bool,
+    pub limits: Limits,
 }
 
 impl Plan {
     pub fn new(model: Says) -> Plan {
-        Plan { model, journal: MemoryJournal::new(), tools: vec![], agents: false, approvals: false }
+        Plan {
+            model,
+            journal: MemoryJournal::new(),
+            tools: vec![],
+            agents: false,
+            approvals: false,
+            limits: Limits::default(),
+        }
     }
     pub fn tool(mut self, tool: impl Tool) -> Plan {
         self.tools.push(Arc::new(tool));
@@ -176,6 +190,11 @@ impl Plan {
     }
     pub fn agents(mut self) -> Plan {
         self.agents = true;
+        self
+    }
+    /// A conversation of so many tokens is summarised.
+    pub fn compact_at(mut self, tokens: u64) -> Plan {
+        self.limits.compact_at = Some(tokens);
         self
     }
     pub fn approvals(mut self) -> Plan {
@@ -194,6 +213,7 @@ impl Plan {
             .tools([echo(&ran)])
             .tools(self.tools)
             .policy("house", register)
+            .limits(self.limits)
             .arbiters(1);
         if self.agents {
             builder = builder.tool(agent_tool(vec![AgentKind::new("digger", "Digs.")]).unwrap());

@@ -15,7 +15,7 @@ pub(crate) fn weight(record: &Record) -> usize {
             Body::PromptBlocked(body) => content(&body.content),
             Body::ContextMessage(body) => content(&body.content),
             Body::SteeringMessage(body) => content(&body.content),
-            Body::CompactionEnded(body) => content(&body.summary),
+            Body::CompactionEnded(body) => body.summary.as_ref().map_or(0, content),
             Body::ToolResult(body) => content(&body.content),
             Body::ToolReturned(body) => body.outcome.output.as_ref().map_or(0, |output| {
                 content(&output.content) + output.value.as_ref().map_or(0, |value| value.text().len())

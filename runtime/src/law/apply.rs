@@ -103,6 +103,12 @@ impl State {
                 | Body::SubagentEnded(_)
         );
         need(record.at.call.is_none() || may_name_a_call, "it is about no call")?;
+        let of_compaction = match &record.body {
+            Body::CompactionEnded(_) | Body::TurnCancelled(_) => true,
+            Body::DecisionRecorded(d) => d.point == Point::Compaction,
+            _ => false,
+        };
+        need(turn.compaction.is_none() || of_compaction, "a compaction is under way")?;
         // C-TURN-2: context stands right behind the message that it came with.
         need(
             turn.owed.is_empty() || matches!(record.body, Body::ContextMessage(_) | Body::TurnCancelled(_)),
@@ -115,11 +121,29 @@ impl State {
         let turn = self.turn.as_deref();
         let step = turn.and_then(|t| t.step.as_ref());
         match &record.body {
-            Body::SessionCreated(_)
-            | Body::SessionResumed(_)
-            | Body::ConfigInForce(_)
-            | Body::CompactionStarted(_)
-            | Body::CompactionEnded(_) => Ok(()),
+            Body::SessionCreated(_) | Body::SessionResumed(_) | Body::ConfigInForce(_) => Ok(()),
+            Body::CompactionStarted(started) => {
+                let turn = turn.ok_or("no turn is open")?;
+                need(turn.compaction.is_none(), "a compaction is under way already")?;
+                self.step_may_open(turn)?;
+                let joins = turn.steps > 0 && self.steering().is_some() || self.injected(turn).is_some();
+                need(!joins, "what joins the next request is not there yet")?;
+                let due = self.compaction_due(turn);
+                need(due.as_ref() == Some(started), "no such compaction is due")
+            }
+            Body::CompactionEnded(ended) => {
+                let turn = turn.ok_or("no turn is open")?;
+                let open = turn.compaction.as_ref().ok_or("no compaction is under way")?;
+                need((open.from, open.to) == (ended.from, ended.to), "it is about another range")?;
+                let Some(summary) = &ended.summary else {
+                    return need(ended.skipped.is_some(), "there is neither a summary nor a reason");
+                };
+                need(ended.skipped.is_none(), "there is a summary, so nothing was skipped")?;
+                need(!summary.is_empty(), "a message says something")?;
+                need(turn.cancelled.is_none(), "the turn is cancelled")?;
+                let subject = Subject::Compaction(open.at);
+                need(self.close(Point::Compaction, &subject).is_empty(), "a handler left it as it is")
+            }
             // C-SUB-1, 3: a child belongs to a call whose body runs; it starts once and ends once.
             Body::SubagentStarted(started) => self.call_at(record, |c| {
                 need(matches!(c.body, CallBody::Running { .. }), "no body runs that could have a child")?;
@@ -210,14 +234,9 @@ impl State {
             }
             Body::StepStart(_) => {
                 let turn = turn.ok_or("no turn is open")?;
-                need(turn.step.is_none(), "a step is open already")?;
+                self.step_may_open(turn)?;
                 need(record.at.step == Some(turn.steps + 1), "step numbers follow each other")?;
-                need(turn.settled == turn.takes.len(), "a prompt of the batch is not judged yet")?;
-                need(turn.allowed, "no prompt of the batch passed")?;
-                // C-TURN-8: no continuation or steering resurrects the turn.
-                let over = !turn.goes_on() || turn.halt.is_some() || self.stopped_by(turn).is_some();
-                need(!over, "the turn is over")?;
-                need(turn.steps == 0 || turn.owes_step(), "nothing asks for another step")
+                need(self.compaction_due(turn).is_none(), "the conversation is to be summarised first")
             }
             Body::StepEnd(_) => {
                 let (turn, step) = turn.zip(step).ok_or("no step is open")?;
@@ -345,6 +364,7 @@ impl State {
             Body::TurnEnd(end) => {
                 let turn = turn.ok_or("no turn is open")?;
                 need(turn.step.is_none(), "a step is open")?;
+                need(turn.compaction.is_none(), "a compaction is under way")?;
                 need(
                     end.dropped.iter().all(|seq| self.queue.contains_key(seq)),
                     "it drops what was never queued",
@@ -380,6 +400,16 @@ impl State {
                 need(judged || early, "a prompt of the batch is not judged yet")
             }
         }
+    }
+
+    fn step_may_open(&self, turn: &Turn) -> Checked {
+        need(turn.step.is_none(), "a step is open already")?;
+        need(turn.settled == turn.takes.len(), "a prompt of the batch is not judged yet")?;
+        need(turn.allowed, "no prompt of the batch passed")?;
+        // C-TURN-8: no continuation or steering resurrects the turn.
+        let over = !turn.goes_on() || turn.halt.is_some() || self.stopped_by(turn).is_some();
+        need(!over, "the turn is over")?;
+        need(turn.steps == 0 || turn.owes_step(), "nothing asks for another step")
     }
 
     fn settles_prompt(&self, from: Seq, blocked: bool) -> Checked {
@@ -442,16 +472,34 @@ impl State {
             (Subject::Step(n), Point::Continuation) => {
                 let asked =
                     turn.step.is_none() && turn.steps > 0 && !turn.owes_step() && turn.answered_last();
-                let open = turn.halt.as_ref().is_none_or(|h| h.subject == d.subject);
-                need(asked && open && turn.steps == *n, "that step's end is not to be judged now")
+                need(
+                    asked && self.boundary_is_open(turn, &d.subject) && turn.steps == *n,
+                    "that step's end is not to be judged now",
+                )
             }
             (Subject::Step(n), Point::Stop) => {
                 let boundary =
                     turn.step.is_none() && turn.steps > 0 && turn.owes_step() && turn.answered_last();
-                need(boundary && turn.steps == *n, "the turn does not go on from there")
+                need(
+                    boundary && self.boundary_is_open(turn, &d.subject) && turn.steps == *n,
+                    "the turn does not go on from there",
+                )
+            }
+            (Subject::Compaction(seq), Point::Compaction) => {
+                let open = turn.compaction.as_ref().is_some_and(|open| open.at == *seq);
+                need(open, "that compaction is not under way")
             }
             _ => Err("its point has other subjects"),
         }
+    }
+
+    /// A step's boundary may still be judged: no halt came from elsewhere, and no steering is being judged. What was begun
+    /// first is finished first.
+    fn boundary_is_open(&self, turn: &Turn, subject: &Subject) -> bool {
+        let steered = self
+            .steering()
+            .is_some_and(|(seq, _)| !self.recorded(Point::PromptSubmit, &Subject::Prompt(*seq)).is_empty());
+        !steered && turn.halt.as_ref().is_none_or(|h| h.subject == *subject)
     }
 
     /// C-PIPE-1: rewriters before the identity, the gate before a person, guards before the body, reviews after all.

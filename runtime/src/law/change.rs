@@ -38,7 +38,7 @@ impl State {
                 let takes =
                     start.takes.iter().filter_map(|seq| Some((*seq, self.queue.remove(seq)?))).collect();
                 self.turns += 1;
-                self.turn = Some(Box::new(Turn::new(self.turns, takes)));
+                self.turn = Some(Box::new(Turn::new(self.turns, takes, record.seq, self.tail.len())));
             }
             Body::HeaderChanged(header) => self.header = Some(header.0.clone()),
             Body::TurnEnd(end) => {
@@ -48,9 +48,17 @@ impl State {
                 self.turn = None;
                 self.ended = Some(end.reason.clone());
             }
-            Body::Own(_) | Body::CompactionStarted(_) => {}
-            // The range becomes a summary when compaction lands with the seam that asks for it.
-            Body::CompactionEnded(_) => {}
+            Body::Own(_) => {}
+            Body::CompactionStarted(started) => self.begin_compaction(record.seq, started),
+            Body::CompactionEnded(ended) => {
+                // C-TURN-11: with the next turn, unless a start is owed to that already.
+                if self.finish_compaction(record.seq, ended)
+                    && self.start.is_none()
+                    && self.start_point() == Point::SessionStart
+                {
+                    self.start = Some((record.seq, StartSource::Compact));
+                }
+            }
             _ => {
                 let owed = self.owed_after(record);
                 self.change_turn(record);
@@ -127,6 +135,7 @@ impl State {
                     turn.last = Some(LastStep::of(&step));
                 }
                 self.sealed = self.sealed.with(tail);
+                self.sealed_at = record.seq;
                 tail.clear();
             }
             Body::TurnCancelled(c) => {
@@ -144,7 +153,12 @@ impl State {
                 let key = (d.point, d.subject.clone());
                 turn.decisions.entry(key).or_default().push(Arc::new(d.clone()));
             }
-            _ => turn.change_step(record, tail),
+            _ => {
+                if let Body::AssistantMessage(m) = &record.body {
+                    self.tokens = m.usage.map_or(0, |usage| usage.input.saturating_add(usage.output));
+                }
+                turn.change_step(record, tail);
+            }
         }
     }
 
@@ -199,7 +213,7 @@ impl State {
 }
 
 impl Turn {
-    fn new(number: u64, takes: Vec<(Seq, Queued)>) -> Turn {
+    fn new(number: u64, takes: Vec<(Seq, Queued)>, begun_at: Seq, tail_at: usize) -> Turn {
         Turn {
             number,
             takes,
@@ -218,6 +232,9 @@ impl Turn {
             cancelled_at: Seq(0),
             halt: None,
             owed: Vec::new(),
+            begun_at,
+            tail_at,
+            compaction: None,
         }
     }
 

@@ -1,9 +1,10 @@
 //! Closing a point: the records that its decisions come to, once no handler is left undecided.
 
-use super::{CallOwes, State};
+use super::{CallOwes, State, Turn};
 use crate::{
-    At, Content, Continue, Draft, EndReason, Judged, Point, PromptBlocked, PromptSubmit, QueueKind, Seam,
-    Seq, Source, SteeringMessage, Subject, TurnContinuation, TurnEnd, UserMessage,
+    At, Compacted, Compaction, Content, Continue, Draft, EndReason, Judged, Point, PromptBlocked,
+    PromptSubmit, QueueKind, Seam, Seq, Source, SteeringMessage, Subject, TurnContinuation, TurnEnd,
+    UserMessage,
 };
 
 impl State {
@@ -29,12 +30,22 @@ impl State {
                 let end = TurnEnd { reason: EndReason::Completed, dropped: dropped.collect() };
                 vec![Draft::new(at, end)]
             }
+            (Point::Compaction, Subject::Compaction(_)) => self.close_compaction(turn, subject),
             (_, Subject::Call(path)) => match self.call(path, Some(point)) {
                 CallOwes::Commit(drafts) => drafts,
                 _ => Vec::new(),
             },
             _ => Vec::new(),
         }
+    }
+
+    fn close_compaction(&self, turn: &Turn, subject: &Subject) -> Vec<Draft> {
+        let skipped = match Compaction::fold(&self.decided::<Compaction>(subject)) {
+            Compacted::Left(_, reason) => Some(reason),
+            // A turn that is over when this is done needs no room.
+            Compacted::Go(_) => turn.halt.as_ref().map(|halt| halt.reason.clone()),
+        };
+        skipped.map(|reason| self.end_compaction(Err(reason))).unwrap_or_default()
     }
 
     fn close_prompt(&self, seq: Seq, subject: &Subject, at: &At) -> Vec<Draft> {

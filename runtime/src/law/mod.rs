@@ -8,11 +8,13 @@ mod apply;
 mod call;
 mod change;
 mod close;
+mod compact;
 mod next;
 mod query;
 mod transcript;
 
 pub use call::CallOwes;
+pub use compact::CompactionOwed;
 pub use next::{Next, Passed};
 pub use transcript::Transcript;
 
@@ -59,6 +61,12 @@ pub struct State {
     sealed: Transcript,
     /// Messages since the last `step/end`; a rewrite may still change the assistant message among them.
     tail: Vec<Message>,
+    /// How large the conversation was when the model last answered, in tokens; 0 when that is not known.
+    tokens: u64,
+    /// The first record whose message still stands: 0, or the last summary's.
+    first: Seq,
+    /// Where the last step ended.
+    sealed_at: Seq,
 }
 
 /// Something that was sent and not yet taken.
@@ -94,6 +102,18 @@ struct Turn {
     halt: Option<Halt>,
     /// Context that belongs right behind the last message.
     owed: Vec<Draft>,
+    /// Where it began, and how many messages stood in the tail then.
+    begun_at: Seq,
+    tail_at: usize,
+    compaction: Option<Compacting>,
+}
+
+/// A compaction that has begun.
+#[derive(Debug, Clone)]
+struct Compacting {
+    at: Seq,
+    from: Seq,
+    to: Seq,
 }
 
 /// The first halt that was asked for.

@@ -1,6 +1,6 @@
 //! What is owed next.
 
-use super::{Body as CallBody, Call, CallOwes, Queued, Request, State, Step, Turn};
+use super::{Body as CallBody, Call, CallOwes, Queued, Request, State, Step, Turn, compact};
 use crate::{
     At, Body, CallPath, ContextMessage, Draft, EndReason, Finish, HandlerId, Point, QueueKind, Seam, Seq,
     Source, SteeringMessage, StepEnd, Subject, TurnEnd, TurnStart, TurnStop, UserMessage,
@@ -28,6 +28,8 @@ pub enum Next {
         /// The step's number.
         step: u32,
     },
+    /// A summary of the conversation that [`State::compaction`] names, then [`State::end_compaction`].
+    Summarise,
     /// A model request, then `assistant/message`.
     Model {
         /// Which attempt, from 1.
@@ -54,6 +56,11 @@ impl State {
         }
         if turn.cancelled.is_some() {
             return self.wind_down(turn);
+        }
+        if let Some(open) = &turn.compaction {
+            let (point, subject) = (Point::Compaction, Subject::Compaction(open.at));
+            let asked = passed.is_some_and(|(p, s)| *p == point && *s == subject);
+            return if asked { Next::Summarise } else { Next::Judge { point, subject } };
         }
         if let Some(step) = &turn.step {
             return match step.request {
@@ -83,7 +90,7 @@ impl State {
             } else if let Some(context) = self.injected(turn) {
                 context
             } else {
-                Next::OpenStep { step: 1 }
+                self.open_step(turn)
             };
         }
         self.between_steps(turn, passed)
@@ -155,9 +162,17 @@ impl State {
             return context;
         }
         if passed == Some(&stop) {
-            return Next::OpenStep { step: turn.steps + 1 };
+            return self.open_step(turn);
         }
         Next::Judge { point: stop.0, subject: stop.1 }
+    }
+
+    /// The next step, with a conversation that leaves it room.
+    fn open_step(&self, turn: &Turn) -> Next {
+        match self.compaction_due(turn) {
+            Some(started) => Next::Commit(vec![Draft::new(At::turn(turn.number), started)]),
+            None => Next::OpenStep { step: turn.steps + 1 },
+        }
     }
 
     /// Who ended the turn at this step boundary.
@@ -166,7 +181,7 @@ impl State {
     }
 
     /// Context that was injected while the turn was open.
-    fn injected(&self, turn: &Turn) -> Option<Next> {
+    pub(super) fn injected(&self, turn: &Turn) -> Option<Next> {
         let (seq, queued) = self.queue.iter().find(|(_, q)| !q.kind.opens_turn())?;
         Some(take(turn, *seq, queued))
     }
@@ -228,6 +243,9 @@ impl State {
             }
             return Next::Commit(self.end_step(turn));
         }
+        if let Some(ended) = compact::ended(turn, Err("The turn was cancelled.".into())) {
+            return Next::Commit(vec![ended]);
+        }
         let Some(cancelled) = &turn.cancelled else { return Next::Await };
         let dropped = self.dropped(turn).collect();
         let reason = EndReason::Aborted { by: cancelled.by.clone(), reason: cancelled.cause };
@@ -247,6 +265,7 @@ impl State {
     pub fn fail(&self, code: &str, message: &str) -> Vec<Draft> {
         let Some(turn) = &self.turn else { return Vec::new() };
         let mut drafts = turn.owed.clone();
+        drafts.extend(compact::ended(turn, Err("The turn failed.".into())));
         if let Some(step) = &turn.step {
             for (path, call) in step.closing_order() {
                 drafts.extend(self.give_up_call(turn, step.number, path, call));
@@ -395,9 +414,12 @@ impl Next {
                     }
                     Body::TurnEnd(_) => matches!(point, Point::Continuation | Point::Stop),
                     Body::StepStart(_) => *point == Point::Stop,
+                    Body::CompactionStarted(_) => *point == Point::Stop,
+                    Body::CompactionEnded(_) => *point == Point::Compaction,
                     _ => false,
                 },
                 Next::OpenStep { .. } => matches!(body, Body::StepStart(_)),
+                Next::Summarise => matches!(body, Body::CompactionEnded(_)),
                 Next::Model { .. } => matches!(body, Body::ModelRequested(_) | Body::StepEnd(_)),
                 Next::Call { path, owes } => owes.is_discharged_by(path, body),
             }

@@ -59,6 +59,7 @@ impl Table {
         mounted(Point::Result, &self.observers, &mut rows);
         entries(&self.continuation, &mut rows);
         entries(&self.turn_stop, &mut rows);
+        entries(&self.compaction, &mut rows);
         mounted(Point::SubagentEnd, &self.child_observers, &mut rows);
         let mut order = 0;
         let mut last = None;

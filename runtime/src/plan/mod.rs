@@ -11,7 +11,7 @@ pub use registrar::Registrar;
 use crate::{
     HandlerId, Point, Scene, Tool, ToolSpec,
     seam::{
-        BoxError, ChildObserver, Guard, Handler, HandlerSource, Planned, PostExecute, PreExecute,
+        BoxError, ChildObserver, Compaction, Guard, Handler, HandlerSource, Planned, PostExecute, PreExecute,
         PromptSubmit, Reply, ResultObserver, Rewrite, Seam, SessionStart, SubagentStart, TurnContinuation,
         TurnStop, Wrapper,
     },
@@ -140,6 +140,7 @@ pub struct Table {
     pub(crate) post_execute: Vec<Entry<PostExecute>>,
     pub(crate) continuation: Vec<Entry<TurnContinuation>>,
     pub(crate) turn_stop: Vec<Entry<TurnStop>>,
+    pub(crate) compaction: Vec<Entry<Compaction>>,
     /// Wrappers around bodies, in mount order: the first is the outermost.
     pub wrappers: Vec<Mounted<dyn Wrapper>>,
     /// Guards, in mount order.
@@ -243,6 +244,7 @@ impl Table {
         entries(&mut child.post_execute, &stays);
         entries(&mut child.continuation, &stays);
         entries(&mut child.turn_stop, &stays);
+        entries(&mut child.compaction, &stays);
         child.wrappers.retain(|m| stays(&m.id.owner, m.scope));
         child.guards.retain(|m| stays(&m.id.owner, m.scope));
         child.observers.retain(|m| stays(&m.id.owner, m.scope));

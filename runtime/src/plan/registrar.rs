@@ -4,10 +4,11 @@ use super::{Entry, Matches, Mounted, Scope, Table, TableError, ToolMatch};
 use crate::{
     Execution, HandlerId, Outcome, Point, Reason,
     seam::{
-        Boundary, ChildEnded, ChildObserver, ChildStarting, Committed, Continue, Ending, Gate, Guard,
-        Handler, HandlerSource, IntoReply, Next, Planned, PostExecute, PreExecute, PromptSubmit, Proposal,
-        Proposed, ResultObserver, Returned, Review, Rewrite, Seam, SessionStart, Started, Starting, StopTurn,
-        SubagentStart, Submit, Submitted, TurnContinuation, TurnStop, Wrapper,
+        Boundary, ChildEnded, ChildObserver, ChildStarting, Committed, Compact, Compacting, Compaction,
+        Continue, Ending, Gate, Guard, Handler, HandlerSource, IntoReply, Next, Planned, PostExecute,
+        PreExecute, PromptSubmit, Proposal, Proposed, ResultObserver, Returned, Review, Rewrite, Seam,
+        SessionStart, Started, Starting, StopTurn, SubagentStart, Submit, Submitted, TurnContinuation,
+        TurnStop, Wrapper,
     },
 };
 use std::{ops::RangeInclusive, sync::Arc, time::Duration};
@@ -145,6 +146,15 @@ impl Registrar<'_> {
         handler: impl AsyncFn(Boundary) -> R + Send + Sync + 'static,
     ) -> &mut Self {
         self.handler::<TurnStop>(name, handler)
+    }
+
+    /// May say what a summary of the conversation must keep, or leave the conversation as it is.
+    pub fn compaction<R: IntoReply<Compact>>(
+        &mut self,
+        name: &str,
+        handler: impl AsyncFn(Compacting) -> R + Send + Sync + 'static,
+    ) -> &mut Self {
+        self.handler::<Compaction>(name, handler)
     }
 
     /// Reviews each decided call before its result is final.

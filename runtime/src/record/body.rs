@@ -220,6 +220,10 @@ pub struct Limits {
     /// How many subagents one agent may have at a time.
     #[serde(default = "Limits::default_agents_at_once")]
     pub agents_at_once: u32,
+    /// The size of a conversation, in tokens as the model counts them, from which on it is summarised before the next
+    /// request; `None` for never. A model that reports no usage is never summarised.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compact_at: Option<u64>,
 }
 
 impl Limits {
@@ -232,9 +236,15 @@ impl Limits {
 }
 
 impl Default for Limits {
-    /// 8 continuations in a row, 64 in a turn (C-TURN-7); subagents 3 deep, 16 at once.
+    /// 8 continuations in a row, 64 in a turn (C-TURN-7); subagents 3 deep, 16 at once; no compaction.
     fn default() -> Limits {
-        Limits { continuations_in_a_row: 8, continuations_per_turn: 64, agent_depth: 3, agents_at_once: 16 }
+        Limits {
+            continuations_in_a_row: 8,
+            continuations_per_turn: 64,
+            agent_depth: 3,
+            agents_at_once: 16,
+            compact_at: None,
+        }
     }
 }
 
@@ -457,6 +467,8 @@ pub enum Subject {
     Call(crate::CallPath),
     /// The end of a step.
     Step(u32),
+    /// The compaction that began there.
+    Compaction(Seq),
 }
 
 /// `decision/recorded`.
@@ -697,15 +709,22 @@ pub struct CompactionStarted {
     pub from: Seq,
     /// The last one.
     pub to: Seq,
+    /// How large the conversation was, in tokens.
+    #[serde(default)]
+    pub tokens: u64,
 }
 
-/// `compaction/ended`.
+/// `compaction/ended`: with a summary, or with the reason why there is none. Without one the range stays as it is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CompactionEnded {
     /// The first record whose message the summary stands for.
     pub from: Seq,
     /// The last one.
     pub to: Seq,
-    /// The summary.
-    pub summary: Content,
+    /// What the model reads in place of the range from here on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub summary: Option<Content>,
+    /// Why there is no summary.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub skipped: Option<Reason>,
 }

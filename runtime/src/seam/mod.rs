@@ -4,6 +4,7 @@
 //! does not depend on the order of its handlers. One driver runs them all. Two points differ on purpose and have their
 //! own traits: [`Guard`] (synchronous, only denies) and [`ResultObserver`] (sees the committed result, decides nothing).
 
+mod compaction;
 mod continuation;
 mod execute;
 mod guard;
@@ -16,6 +17,7 @@ mod session_start;
 mod subagent;
 mod turn_stop;
 
+pub use compaction::{Compact, Compacted, Compacting, Compaction};
 pub use continuation::{Continue, Ending, TurnContinuation};
 pub use execute::{Next, Rest, Wrapper};
 pub use guard::{Guard, GuardVerdict};
@@ -71,6 +73,9 @@ pub enum Point {
     /// The turn is about to go on with another step.
     #[serde(rename = "agent/turn-stop")]
     Stop,
+    /// The conversation is about to be summarised.
+    #[serde(rename = "agent/compaction")]
+    Compaction,
     /// A subagent has ended.
     #[serde(rename = "subagent/end")]
     SubagentEnd,
@@ -78,7 +83,7 @@ pub enum Point {
 
 impl Point {
     /// Every point, in the order in which a turn meets them.
-    pub const ALL: [Point; 12] = [
+    pub const ALL: [Point; 13] = [
         Point::SessionStart,
         Point::SubagentStart,
         Point::PromptSubmit,
@@ -90,6 +95,7 @@ impl Point {
         Point::Result,
         Point::Continuation,
         Point::Stop,
+        Point::Compaction,
         Point::SubagentEnd,
     ];
 
@@ -107,6 +113,7 @@ impl Point {
             Point::Result => "tools/result",
             Point::Continuation => "agent/turn-continuation",
             Point::Stop => "agent/turn-stop",
+            Point::Compaction => "agent/compaction",
             Point::SubagentEnd => "subagent/end",
         }
     }
@@ -125,6 +132,7 @@ impl Point {
             Point::Execute => "error result",
             Point::PostExecute => "result stands, reported",
             Point::Continuation | Point::Stop => "stops",
+            Point::Compaction => "skips it",
         }
     }
 }
@@ -389,6 +397,8 @@ pub enum Decision {
     Continuation(Continue),
     /// Of `agent/turn-stop`.
     Stop(StopTurn),
+    /// Of `agent/compaction`.
+    Compaction(Compact),
 }
 
 impl Decision {
@@ -404,6 +414,7 @@ impl Decision {
             Decision::PostExecute(_) => Point::PostExecute,
             Decision::Continuation(_) => Point::Continuation,
             Decision::Stop(_) => Point::Stop,
+            Decision::Compaction(_) => Point::Compaction,
         };
         own == point
     }
@@ -429,6 +440,8 @@ impl Decision {
             Decision::Continuation(Continue::Again { .. }) => "continue",
             Decision::Stop(StopTurn::Abstain) => "abstain",
             Decision::Stop(StopTurn::Stop) => "stop",
+            Decision::Compaction(Compact::Proceed { .. }) => "proceed",
+            Decision::Compaction(Compact::Skip { .. }) => "skip",
         }
     }
 }

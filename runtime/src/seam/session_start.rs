@@ -15,6 +15,8 @@ pub enum StartSource {
     Resume,
     /// It is new, and begins afresh after one whose conversation was cleared.
     Clear,
+    /// Its conversation was summarised. It fires with the turn after that.
+    Compact,
 }
 
 impl StartSource {
@@ -24,6 +26,7 @@ impl StartSource {
             StartSource::Startup => "startup",
             StartSource::Resume => "resume",
             StartSource::Clear => "clear",
+            StartSource::Compact => "compact",
         }
     }
 }

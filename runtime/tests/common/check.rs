@@ -17,6 +17,7 @@ pub fn log(records: &[Arc<Record>], limits: Limits) {
     let (mut step, mut steps) = (None, 0);
     let mut open: BTreeMap<CallPath, OpenCall> = BTreeMap::new();
     let (mut forced, mut in_a_row) = (0, 0);
+    let mut compaction = None;
     for (i, r) in records.iter().enumerate() {
         assert_eq!(r.seq.0, i as u64, "C-LOG-1: numbers without gaps");
         let owing = step.is_some() && open.iter().any(|(path, c)| path.is_top() && !c.result);
@@ -52,7 +53,21 @@ pub fn log(records: &[Arc<Record>], limits: Limits) {
             assert_eq!(r.at.step, step, "C-LOG-3: the envelope names the open step");
             assert!(!path.positions().is_empty());
         }
+        let of_compaction = match &r.body {
+            Body::CompactionStarted(_) | Body::CompactionEnded(_) | Body::TurnCancelled(_) => true,
+            Body::DecisionRecorded(d) => d.point == Point::Compaction,
+            _ => false,
+        };
+        assert!(compaction.is_none() || of_compaction, "`{}` within a compaction", r.body.kind());
         match &r.body {
+            Body::CompactionStarted(started) => {
+                assert_eq!(step, None, "between steps, where no call is without its result");
+                assert_eq!(compaction.replace((started.from, started.to)), None, "one at a time");
+                assert!(started.from <= started.to && started.to.0 < i as u64);
+            }
+            Body::CompactionEnded(ended) => {
+                assert_eq!(compaction.take(), Some((ended.from, ended.to)), "of the one that began");
+            }
             Body::StepStart(_) => {
                 assert_eq!(step, None, "C-LOG-3: one open step");
                 steps += 1;

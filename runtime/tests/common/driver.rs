@@ -66,6 +66,7 @@ impl Driver {
         let limits = Limits {
             continuations_in_a_row: u32::from(new.tape.pick(4)) + 1,
             continuations_per_turn: u32::from(new.tape.pick(4)) + 2,
+            compact_at: new.tape.once_in(2).then_some(100),
             ..Limits::default()
         };
         new.limits = limits;
@@ -131,6 +132,7 @@ impl Driver {
                 self.commit(drafts)?;
             }
             Next::Model { attempt } => self.model(attempt)?,
+            Next::Summarise => self.summarise()?,
             Next::Call { path, owes } => self.call(&path, owes)?,
             other => panic!("unknown duty {other:?}"),
         }
@@ -327,7 +329,7 @@ impl Driver {
         }
         if drafts.is_empty() {
             let steered = point == Point::Continuation && self.state.has_prompts();
-            let silent = matches!(point, Point::SessionStart | Point::Stop);
+            let silent = matches!(point, Point::SessionStart | Point::Stop | Point::Compaction);
             assert!(steered || silent, "every other point leaves a record");
             return Ok(());
         }
@@ -335,6 +337,22 @@ impl Driver {
     }
 
     // The model.
+
+    fn summarise(&mut self) -> Alive {
+        let owed = self.state.compaction().expect("under way");
+        assert!(!owed.conversation.is_empty() && owed.tokens >= 100);
+        self.outside()?;
+        if self.state.cancelled().is_some() {
+            return Ok(());
+        }
+        let before = self.state.transcript().len();
+        let summary = if self.tape.once_in(4) { Err("busy".into()) } else { Ok("so far".into()) };
+        let left = if summary.is_ok() { before - owed.conversation.len() + 1 } else { before };
+        let drafts = self.state.end_compaction(summary);
+        self.commit(drafts)?;
+        assert_eq!(self.state.transcript().len(), left, "one message for all that lay behind");
+        Ok(())
+    }
 
     fn model(&mut self, attempt: u32) -> Alive {
         let at = At::step(self.turn(), self.state.step_number());

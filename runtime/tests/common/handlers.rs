@@ -74,6 +74,11 @@ pub fn decide(point: Point, tape: &mut Tape) -> Answer {
         Point::Stop => {
             answer::<TurnStop>(tape, |t| if t.once_in(5) { StopTurn::Stop } else { StopTurn::Abstain })
         }
+        Point::Compaction => answer::<Compaction>(tape, |t| match t.pick(4) {
+            0 => Compact::skip("not now"),
+            1 => Compact::keeping("the plan"),
+            _ => Compact::proceed(),
+        }),
         // A guard denies or abstains, and its failure denies.
         _ => {
             let failure = tape.once_in(12).then(|| failure(tape));
@@ -102,9 +107,11 @@ pub fn outcome(tape: &mut Tape) -> Outcome {
 /// A message of the model; `None` when the request fails.
 pub fn message(tape: &mut Tape) -> Option<AssistantMessage> {
     let text = |t: &str| AssistantBlock::Text { text: t.into() };
-    let finish = |blocks: Vec<AssistantBlock>, finish| {
-        Some(AssistantMessage { blocks: blocks.into(), usage: None, finish })
-    };
+    // Small, large, or not said.
+    let usage =
+        [None, Some(20), Some(100)][usize::from(tape.pick(3))].map(|input| Usage { input, output: 0 });
+    let finish =
+        |blocks: Vec<AssistantBlock>, finish| Some(AssistantMessage { blocks: blocks.into(), usage, finish });
     match tape.pick(12) {
         0..=3 => finish(vec![text("done")], Finish::Stop),
         4 => finish(Vec::new(), Finish::Stop),
