@@ -196,18 +196,18 @@ async fn a_halt_at_compaction_ends_the_turn_and_asks_for_no_summary() {
 // C-TURN-10: a summary that cannot be had costs its room and no turn.
 #[tokio::test]
 async fn a_model_that_gives_no_summary_costs_nothing_else() {
-    let broken: [(fn() -> Vec<Result<ModelEvent, ModelError>>, &str); 3] = [
-        (|| say(" ").into_iter().map(Ok).collect(), "The model gave no summary."),
-        (
-            || vec![Err(ModelError::Fatal { message: "busy".into() })],
-            "The model could not be asked for a summary: busy",
-        ),
-        (Vec::new, "The model could not be asked for a summary: "),
-    ];
-    for (answer, why) in broken {
+    type Answer = Vec<Result<ModelEvent, ModelError>>;
+    let silent: Answer = say(" ").into_iter().map(Ok).collect();
+    let fatal: Answer = vec![Err(ModelError::Fatal { message: "busy".into() })];
+    let cut: Answer = Vec::new();
+    for (answer, why) in [
+        (silent, "The model gave no summary."),
+        (fatal, "The model could not be asked for a summary: busy"),
+        (cut, "The model could not be asked for a summary: "),
+    ] {
         let house =
             Plan::new(Says::stream(move |request| match request.messages.last().map(text).as_deref() {
-                _ if is_summary_request(request) => futures::stream::iter(answer()).boxed(),
+                _ if is_summary_request(request) => futures::stream::iter(answer.clone()).boxed(),
                 Some("go") => events(costing(LIMIT, say("hello"))),
                 _ => events(costing(20, say("done"))),
             }))
