@@ -7,6 +7,7 @@ use portcullis_runtime::{BoxError, Failure};
 use std::{
     any::Any,
     future::Future,
+    mem,
     panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
     sync::Arc,
@@ -15,15 +16,21 @@ use std::{
 };
 use tokio::time::{Sleep, sleep};
 
-/// Runs a future to its end, its failure or its limit. The timer is armed when it first has to wait: most handlers
-/// answer at once and pay for none. While it is polled, the watchdog knows whose it is.
-pub(crate) fn contain<T>(
+/// Runs foreign work to its end, its failure or its limit. It is made in here, too, with the first poll. The timer is armed
+/// when it first has to wait: most handlers answer at once and pay for none. While it is polled, the watchdog knows whose it
+/// is.
+pub(crate) fn contain<'w, T, M: FnOnce() -> LocalBoxFuture<'w, T>>(
     watched: Watched,
     limit: Option<Duration>,
-    work: LocalBoxFuture<'_, Result<T, BoxError>>,
-) -> Contained<'_, T> {
+    make: M,
+) -> Contained<'w, T, M> {
     let Watched { pulse, who } = watched;
-    Contained { work: Some(work), pulse, who: Some(who), limit, timer: None }
+    Contained { work: Work::Making(make), pulse, who: Some(who), limit, timer: None }
+}
+
+/// What came of work that may itself say that it failed.
+pub(crate) fn answered<T>(contained: Result<Result<T, BoxError>, Failure>) -> Result<T, Failure> {
+    contained?.map_err(|error| Failure::Error { message: error.to_string().into() })
 }
 
 /// Whose code it is, and where the watchdog looks.
@@ -45,8 +52,8 @@ pub(crate) fn contain_sync<T>(work: impl FnOnce() -> T) -> Result<T, Failure> {
 }
 
 /// See [`contain`].
-pub(crate) struct Contained<'w, T> {
-    work: Option<LocalBoxFuture<'w, Result<T, BoxError>>>,
+pub(crate) struct Contained<'w, T, M> {
+    work: Work<'w, T, M>,
     pulse: Pulse,
     /// Away only while the work is polled.
     who: Option<Who>,
@@ -54,30 +61,54 @@ pub(crate) struct Contained<'w, T> {
     timer: Option<Pin<Box<Sleep>>>,
 }
 
-impl<T> Contained<'_, T> {
-    /// Drops the work, containing what its drop does.
-    fn discard(&mut self) -> Result<(), Failure> {
-        match self.work.take() {
-            Some(work) => contain_sync(move || drop(work)),
-            None => Ok(()),
+enum Work<'w, T, M> {
+    Making(M),
+    Running(LocalBoxFuture<'w, T>),
+    Over,
+}
+
+impl<'w, T, M: FnOnce() -> LocalBoxFuture<'w, T>> Work<'w, T, M> {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<T> {
+        if matches!(self, Work::Making(_))
+            && let Work::Making(make) = mem::replace(self, Work::Over)
+        {
+            *self = Work::Running(make());
+        }
+        match self {
+            Work::Running(work) => work.as_mut().poll(cx),
+            _ => Poll::Pending,
         }
     }
 }
 
-impl<T> Future for Contained<'_, T> {
+impl<T, M> Contained<'_, T, M> {
+    /// Drops the work, containing what its drop does.
+    fn discard(&mut self) -> Result<(), Failure> {
+        match mem::replace(&mut self.work, Work::Over) {
+            Work::Over => Ok(()),
+            work => contain_sync(move || drop(work)),
+        }
+    }
+}
+
+/// The work is pinned in its own box, and what makes it is moved out.
+impl<T, M> Unpin for Contained<'_, T, M> {}
+
+impl<'w, T, M: FnOnce() -> LocalBoxFuture<'w, T>> Future for Contained<'w, T, M> {
     type Output = Result<T, Failure>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
-        let (Some(work), Some(who)) = (this.work.as_mut(), this.who.take()) else {
+        let who = if matches!(this.work, Work::Over) { None } else { this.who.take() };
+        let Some(who) = who else {
             return Poll::Ready(Err(Failure::Error { message: "polled after it had answered".into() }));
         };
-        let (polled, who) = this.pulse.during(who, || work.as_mut().poll(cx));
+        let work = &mut this.work;
+        let (polled, who) = this.pulse.during(who, || work.poll(cx));
         this.who = who;
         let answered = match polled {
             Err(payload) => Err(panicked(payload)),
-            Ok(Poll::Ready(Ok(value))) => Ok(value),
-            Ok(Poll::Ready(Err(error))) => Err(Failure::Error { message: error.to_string().into() }),
+            Ok(Poll::Ready(value)) => Ok(value),
             Ok(Poll::Pending) => {
                 let Some(limit) = this.limit else { return Poll::Pending };
                 let timer = this.timer.get_or_insert_with(|| Box::pin(sleep(limit)));
@@ -96,7 +127,7 @@ impl<T> Future for Contained<'_, T> {
     }
 }
 
-impl<T> Drop for Contained<'_, T> {
+impl<T, M> Drop for Contained<'_, T, M> {
     fn drop(&mut self) {
         if let Err(failure) = self.discard() {
             tracing::error!(%failure, "foreign code failed while it was dropped");
@@ -145,7 +176,7 @@ mod tests {
         work: LocalBoxFuture<'static, Result<T, BoxError>>,
     ) -> Result<T, Failure> {
         let rt = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
-        rt.expect("a runtime").block_on(contain(watched(), limit, work))
+        rt.expect("a runtime").block_on(async { answered(contain(watched(), limit, || work).await) })
     }
 
     // C-PIPE-3

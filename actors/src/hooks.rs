@@ -2,7 +2,7 @@
 //! (process groups live inside its futures) and a lane per point, so that hooks of one point run one after another even
 //! when calls overlap.
 
-use crate::{contain::Contained, cx::SessionCx};
+use crate::cx::SessionCx;
 use actix::prelude::*;
 use portcullis_runtime::{Failure, HandlerId, Point};
 use std::{collections::HashMap, rc::Rc};
@@ -49,7 +49,7 @@ pub(crate) async fn run<T: Send + 'static>(
     cx: &SessionCx,
     point: Point,
     id: HandlerId,
-    work: impl FnOnce() -> Contained<'static, T> + Send + 'static,
+    work: impl AsyncFnOnce() -> Result<T, Failure> + Send + 'static,
 ) -> Result<T, Failure> {
     let runner = {
         let mut hooks = cx.hooks.borrow_mut();

@@ -2,16 +2,22 @@
 //! limits → commit → fold (by the law, from the records).
 
 use crate::{
-    contain::{Contained, contain},
+    contain::{answered, contain},
     cx::SessionCx,
     hooks,
 };
-use futures::future::{Either, select};
+use futures::future::{Either, LocalBoxFuture, select};
 use portcullis_runtime::{
     At, Body, Cancel, DecisionRecorded, Draft, Failure, JournalError, Planned, Reply, Seam, Subject,
     plan::Part,
 };
-use std::{sync::Arc, time::Instant};
+use std::{
+    future::poll_fn,
+    mem,
+    pin::{Pin, pin},
+    task::Poll,
+    time::Instant,
+};
 
 /// Why a driver gave up what it was doing.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,13 +53,19 @@ pub(crate) async fn judge<S: Seam>(
     }
     let table = &cx.profile.table;
     let parts: &[Part] = if S::NATIVE_FIRST { &[Part::Native, Part::Bridges] } else { &[Part::All] };
+    // What was decided before this process, or this life of the session.
+    let known = cx.ledger.read(|s| s.has_decided(S::POINT, &subject));
+    let mut decided = Decisions { cx, at, drafts: Vec::new() };
     let mut native_ended = false;
     let mut order = 0;
+    let mut since = Instant::now();
     for part in parts {
         for planned in table.plan_part::<S>(&input, *part) {
             let place = order;
             order += 1;
-            let recorded = cx.ledger.read(|s| s.decision_of(S::POINT, &subject, &planned.id).cloned());
+            let recorded = known
+                .then(|| cx.ledger.read(|s| s.decision_of(S::POINT, &subject, &planned.id).cloned()))
+                .flatten();
             if let Some(recorded) = recorded {
                 if let Some(decision) = S::recall(&recorded.decision) {
                     S::advance(&mut input, &planned.id, &decision, planned.native);
@@ -64,17 +76,25 @@ pub(crate) async fn judge<S: Seam>(
             if planned.native && native_ended {
                 continue;
             }
-            if !planned.native && after_body {
-                cx.barrier().await?;
-                after_body = false;
+            if !planned.native {
+                // A process acts on the world: what was decided before it is on its way to the log, and what a body did
+                // is there.
+                decided.commit()?;
+                if after_body {
+                    cx.barrier().await?;
+                    after_body = false;
+                }
+                since = Instant::now();
             }
-            let started = Instant::now();
-            let reply = ask(cx, &planned, input.clone(), cancel).await?;
+            let reply = ask(&planned, input.clone(), cancel, &mut decided).await?;
+            let (started, now) = (since, Instant::now());
+            since = now;
             S::advance(&mut input, &planned.id, &reply.decision, planned.native);
             native_ended |= planned.native && S::ends_chain(&reply.decision);
-            let mut drafts: Vec<Draft> =
-                reply.records.into_iter().map(|own| Draft::new(at.clone(), Body::Own(own))).collect();
-            let decision = DecisionRecorded {
+            for own in reply.records {
+                decided.push(Body::Own(own));
+            }
+            decided.push(DecisionRecorded {
                 point: S::POINT,
                 subject: subject.clone(),
                 id: planned.id,
@@ -83,26 +103,56 @@ pub(crate) async fn judge<S: Seam>(
                 context: reply.context.into_iter().filter(|text| !text.trim().is_empty()).collect(),
                 halt: reply.halt,
                 failure: reply.failure,
-                ms: u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
-            };
-            drafts.push(Draft::new(at.clone(), decision));
-            let _enqueued = cx.commit(drafts)?;
+                ms: u64::try_from(now.saturating_duration_since(started).as_millis()).unwrap_or(u64::MAX),
+            });
         }
     }
-    Ok(())
+    decided.commit()
+}
+
+/// Decisions of one point that were made without waiting for anything: they are one append. Whatever has to wait has them
+/// committed first, so that a decision is never held back by a later one.
+struct Decisions<'c> {
+    cx: &'c SessionCx,
+    at: At,
+    drafts: Vec<Draft>,
+}
+
+impl Decisions<'_> {
+    fn push(&mut self, body: impl Into<Body>) {
+        self.drafts.push(Draft::new(self.at.clone(), body));
+    }
+
+    fn commit(&mut self) -> Result<(), Stop> {
+        if !self.drafts.is_empty() {
+            let _enqueued = self.cx.commit(mem::take(&mut self.drafts))?;
+        }
+        Ok(())
+    }
 }
 
 /// Asks one handler; its failure is what the seam says a failure means.
 async fn ask<S: Seam>(
-    cx: &SessionCx,
     planned: &Planned<S>,
     input: S::Input,
     cancel: &Cancel,
+    decided: &mut Decisions<'_>,
 ) -> Result<Reply<S::Decision>, Stop> {
-    let asked = select(run(cx, planned, input), Box::pin(cancel.cancelled()));
-    let answered = match cx.pass.away(asked).await {
-        Either::Left((answered, _)) => answered,
-        Either::Right(_) => return Err(Stop::Cancelled),
+    let cx = decided.cx;
+    let answered = if planned.native {
+        let watched = cx.watched(planned.id.clone(), Some(S::POINT));
+        let run = &planned.run;
+        let mut work = contain(watched, Some(planned.deadline), move || run.decide(input));
+        // Most answer at once.
+        match poll_fn(|cx| Poll::Ready(Pin::new(&mut work).poll(cx))).await {
+            Poll::Ready(reply) => answered(reply),
+            Poll::Pending => {
+                decided.commit()?;
+                answered(Box::pin(unless_cancelled(cx, work, cancel)).await?)
+            }
+        }
+    } else {
+        Box::pin(unless_cancelled(cx, Box::pin(run_foreign(cx, planned, input)), cancel)).await?
     };
     // A record that only the runtime may write would not be believed anyway; whoever tries it has failed.
     let sound =
@@ -119,30 +169,28 @@ async fn ask<S: Seam>(
     }))
 }
 
-type Answered<S> = Result<Reply<<S as Seam>::Decision>, Failure>;
-
-/// A native handler runs here, a bridge's in the session's hook runner.
-async fn run_foreign<S: Seam>(cx: &SessionCx, planned: &Planned<S>, input: S::Input) -> Answered<S> {
-    let (run, id) = (planned.run.clone(), planned.id.clone());
-    let watched = cx.watched(id.clone(), Some(S::POINT));
-    hooks::run(cx, S::POINT, id, move || {
-        let work: Contained<'static, Reply<S::Decision>> =
-            contain(watched, None, Box::pin(async move { run.decide(input).await }));
-        work
-    })
-    .await
+async fn unless_cancelled<T>(
+    cx: &SessionCx,
+    work: impl Future<Output = T> + Unpin,
+    cancel: &Cancel,
+) -> Result<T, Stop> {
+    match cx.pass.away(select(work, pin!(cancel.cancelled()))).await {
+        Either::Left((answered, _)) => Ok(answered),
+        Either::Right(_) => Err(Stop::Cancelled),
+    }
 }
 
-fn run<'a, S: Seam>(
-    cx: &'a SessionCx,
-    planned: &'a Planned<S>,
+/// A bridge's handler runs in the session's hook runner.
+async fn run_foreign<S: Seam>(
+    cx: &SessionCx,
+    planned: &Planned<S>,
     input: S::Input,
-) -> std::pin::Pin<Box<dyn Future<Output = Answered<S>> + 'a>> {
-    if planned.native {
-        let run = Arc::clone(&planned.run);
-        let watched = cx.watched(planned.id.clone(), Some(S::POINT));
-        Box::pin(contain(watched, Some(planned.deadline), Box::pin(async move { run.decide(input).await })))
-    } else {
-        Box::pin(run_foreign(cx, planned, input))
-    }
+) -> Result<Reply<S::Decision>, Failure> {
+    let (run, id) = (planned.run.clone(), planned.id.clone());
+    let watched = cx.watched(id.clone(), Some(S::POINT));
+    hooks::run(cx, S::POINT, id, async move || {
+        let decide = || Box::pin(async move { run.decide(input).await }) as LocalBoxFuture<'static, _>;
+        answered(contain(watched, None, decide).await)
+    })
+    .await
 }

@@ -4,8 +4,8 @@ use super::{Start, Trip, millis, nested::Nested};
 use crate::{contain::contain, judge::Stop};
 use futures::future::{Either, LocalBoxFuture, select};
 use portcullis_runtime::{
-    BoxError, Cancel, Cause, CauseName, Draft, Ended, Execution, Failure, HandlerId, Next, Outcome, Output,
-    Point, Rest, Tool, ToolCx, ToolDispatched, ToolError, ToolReturned, Wrapper,
+    Cancel, Cause, CauseName, Draft, Ended, Execution, Failure, HandlerId, Next, Outcome, Point, Rest, Tool,
+    ToolCx, ToolDispatched, ToolError, ToolReturned, Wrapper,
 };
 use std::{
     cell::{Cell, RefCell},
@@ -138,8 +138,7 @@ impl Chain<'_> {
         let rest = Level { chain: self, depth: depth + 1, until };
         let next = Next::new(&self.execution, &rest);
         let watched = self.trip.cx.watched(id.clone(), Some(Point::Execute));
-        let wrapped =
-            contain(watched, None, Box::pin(async { Ok::<_, BoxError>(wrapper.wrap(next).await) })).await;
+        let wrapped = contain(watched, None, move || wrapper.wrap(next)).await;
         match wrapped {
             Ok(outcome) => outcome,
             Err(failure) => self.failed(id.clone(), Some(Point::Execute), failure),
@@ -190,17 +189,12 @@ impl Chain<'_> {
     }
 
     async fn bare_body(&self, until: Option<Instant>, stop: &Cancel, nested: Rc<Nested>) -> Outcome {
-        type Ran = Result<Output, ToolError>;
         let (trip, name) = (self.trip, &self.execution.tool.name);
         let own = self.execution.tool.limit.map(|limit| Instant::now() + limit);
         let until = own.into_iter().chain(until).min();
         let tcx = ToolCx::new(stop.clone(), self.attempt.get()).calling(nested);
-        let (tool, execution) = (self.tool.clone(), self.execution.clone());
-        let work = contain::<Ran>(
-            trip.cx.watched_body(&self.execution),
-            None,
-            Box::pin(async move { Ok::<Ran, BoxError>(tool.call(execution, tcx).await) }),
-        );
+        let (tool, execution) = (&self.tool, self.execution.clone());
+        let work = contain(trip.cx.watched_body(&self.execution), None, move || tool.call(execution, tcx));
         let mut work = pin!(work);
         let began = until.map(|_| Instant::now());
         // Timers are large, and most bodies have none.

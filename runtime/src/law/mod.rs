@@ -299,6 +299,11 @@ impl State {
             .collect()
     }
 
+    /// True when some handler of this point has decided about this subject.
+    pub fn has_decided(&self, point: Point, subject: &Subject) -> bool {
+        !self.recorded(point, subject).is_empty()
+    }
+
     /// The recorded decision of one handler, if it has decided.
     pub fn decision_of(
         &self,
