@@ -210,6 +210,62 @@ async fn a_truncated_message_runs_no_calls() {
     house.close().await;
 }
 
+// C-TURN-9: what the model had said when it was interrupted stays, as such; calls of it never run, and are not shown.
+#[tokio::test]
+async fn what_was_said_before_a_cancel_is_kept() {
+    let text = |text: &str| ModelEvent::Text(text.into());
+    let thought = |text: &str| ModelEvent::Reasoning(text.into());
+    let begun = ModelEvent::CallStart { id: "c".into(), name: "Echo".into() };
+    let half = ModelEvent::CallText(r#"{"text":"#.into());
+    let cases: [(Vec<ModelEvent>, Option<&str>); 5] = [
+        (vec![text("half "), text("a th")], Some("half a th")),
+        (vec![thought("hm")], Some("hm")),
+        (vec![text("first"), begun.clone(), half.clone()], Some("first")),
+        (vec![begun, half], None),
+        (vec![], None),
+    ];
+    for (events, kept) in cases {
+        let pieces = events.len();
+        let (said, mut heard) = tokio::sync::mpsc::unbounded_channel();
+        let model = Says::stream(move |request| match &*last_prompt(request).0 {
+            "go" => {
+                let said = said.clone();
+                let told = futures::stream::iter(events.clone()).map(Ok);
+                let then = futures::stream::once(async move {
+                    let _ = said.send(());
+                    std::future::pending().await
+                });
+                told.chain(then).boxed()
+            }
+            _ => support::events(say("fine")),
+        });
+        let house = Plan::new(model).open(|_| {}).await;
+        let turn = house.session.prompt("go").await.unwrap();
+        heard.recv().await.unwrap();
+        assert_eq!(house.session.cancel(Cause::User).await, Ok(true));
+        assert!(matches!(turn.await, EndReason::Aborted { .. }), "{pieces} pieces");
+        let log = house.log();
+        let kinds: Vec<&str> =
+            log.iter().map(|r| r.body.kind()).skip_while(|k| *k != "model/requested").collect();
+        let message = log.iter().find_map(|r| match &r.body {
+            Body::AssistantMessage(message) => Some(message.clone()),
+            _ => None,
+        });
+        let Some(kept) = kept else {
+            assert_eq!(kinds, ["model/requested", "turn/cancelled", "step/end", "turn/end"]);
+            continue;
+        };
+        let whole = ["model/requested", "turn/cancelled", "assistant/message", "step/end", "turn/end"];
+        assert_eq!(kinds, whole);
+        assert_eq!(message.unwrap().finish, Finish::Interrupted);
+        assert_eq!(house.prompt("again").await, EndReason::Completed);
+        let shown = format!("{:?}", house.model.requests().pop().unwrap().messages);
+        assert!(shown.contains(kept) && !shown.contains("Echo"), "{shown}");
+        assert_eq!(house.count("tool/call"), 0);
+        house.close().await;
+    }
+}
+
 // C-TURN-10: a model that panics, in its creation or in its stream, ends its own turn only.
 #[tokio::test]
 async fn a_model_that_panics_ends_its_turn_only() {

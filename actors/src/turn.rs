@@ -345,8 +345,8 @@ impl Driver {
         let request = ModelRequest::new(Arc::new(header), messages, 1, self.cancel.clone());
         let span = tracing::info_span!("compaction");
         let summary = match self.cx.pass.away(pin!(self.stream(request, false)).instrument(span)).await {
-            Ok(None) => return Err(Stop::Cancelled),
-            Ok(Some(message)) => summary::of(&message).ok_or_else(|| "The model gave no summary.".into()),
+            Ok(message) if message.finish == Finish::Interrupted => return Err(Stop::Cancelled),
+            Ok(message) => summary::of(&message).ok_or_else(|| "The model gave no summary.".into()),
             Err(error) => Err(format!("The model could not be asked for a summary: {error}").into()),
         };
         if let Err(reason) = &summary {
@@ -367,19 +367,22 @@ impl Driver {
         let request = ModelRequest::new(header, messages, attempt, self.cancel.clone());
         let span = tracing::info_span!("step", step = at.step, attempt);
         match self.cx.pass.away(pin!(self.stream(request, true)).instrument(span)).await {
-            Ok(Some(message)) => Ok(vec![Draft::new(at, message)]),
-            Ok(None) => Err(Stop::Cancelled),
+            Ok(message) if message.finish == Finish::Interrupted => {
+                // The cancel first: what was said until then belongs to a turn that is being ended.
+                self.note_cancel()?;
+                if !message.blocks.is_empty() {
+                    let _enqueued = self.cx.commit(vec![Draft::new(at, message)])?;
+                }
+                Err(Stop::Cancelled)
+            }
+            Ok(message) => Ok(vec![Draft::new(at, message)]),
             Err(error) => Ok(self.ledger_read(|s| s.fail(error.code(), &error.to_string()))),
         }
     }
 
-    /// Reads the model's stream to its end; `None` when the turn was cancelled meanwhile. Its pieces are shown as they come
-    /// if they are part of the conversation.
-    async fn stream(
-        &self,
-        request: ModelRequest,
-        shown: bool,
-    ) -> Result<Option<AssistantMessage>, ModelError> {
+    /// Reads the model's stream to its end, or until the turn is cancelled: then it is what had come by then, interrupted.
+    /// Its pieces are shown as they come if they are part of the conversation.
+    async fn stream(&self, request: ModelRequest, shown: bool) -> Result<AssistantMessage, ModelError> {
         let model = self.cx.shared.model.clone();
         let panicked = |failure: portcullis_runtime::Failure| ModelError::Fatal {
             message: format!("the model {failure}"),
@@ -393,11 +396,11 @@ impl Driver {
         loop {
             let event = match select(stream.next(), &mut cancelled).await {
                 Either::Left((event, _)) => event,
-                Either::Right(_) => return Ok(None),
+                Either::Right(_) => return Ok(message.interrupted()),
             };
             // A model that hears the cancel, too, may cut its stream, and that is not the turn's end: the cancel counts.
             if self.cancel.is_cancelled() {
-                return Ok(None);
+                return Ok(message.interrupted());
             }
             let event = match event {
                 None => return Err(ModelError::Cut { events }),
@@ -409,7 +412,7 @@ impl Driver {
                 self.publish(&event, &message);
             }
             if let Some(finish) = message.take(event)? {
-                return Ok(Some(message.finish(finish)));
+                return Ok(message.finish(finish));
             }
         }
     }
@@ -478,6 +481,10 @@ impl Draftsman {
                 }
             },
             ModelEvent::Usage(usage) => self.usage = Some(usage),
+            ModelEvent::Finish(Finish::Interrupted) => {
+                let message = "the model said that it was interrupted, which is not its to say".into();
+                return Err(ModelError::Fatal { message });
+            }
             ModelEvent::Finish(finish) => {
                 self.begin(Open::Nothing);
                 return Ok(Some(finish));
@@ -497,6 +504,16 @@ impl Draftsman {
             }
         };
         self.blocks.push(done);
+    }
+
+    /// What was said so far. No call of it ever runs, so none is kept.
+    fn interrupted(mut self) -> AssistantMessage {
+        self.begin(Open::Nothing);
+        self.blocks.retain(|block| match block {
+            AssistantBlock::Text { text } | AssistantBlock::Reasoning { text } => !text.is_empty(),
+            _ => false,
+        });
+        self.finish(Finish::Interrupted)
     }
 
     fn finish(self, finish: Finish) -> AssistantMessage {

@@ -242,10 +242,12 @@ impl Timeline {
         let calls = message.calls();
         self.calls = calls.map(|(_, name, raw)| (name.to_string(), arguments(raw))).collect();
         self.turn.calls += self.calls.len() as u64;
-        if message.finish == Finish::MaxTokens {
-            let text = "it ran into its output limit; calls of this message do not run";
-            self.page.block(" ! cut", Tint::Notice, text, Tint::Plain, BESIDE);
-        }
+        let cut = match message.finish {
+            Finish::MaxTokens => "it ran into its output limit; calls of this message do not run",
+            Finish::Interrupted => "the turn was cancelled while it spoke",
+            _ => return,
+        };
+        self.page.block(" ! cut", Tint::Notice, cut, Tint::Plain, BESIDE);
     }
 
     fn rewritten(&mut self, rewrite: &ToolRewrite, told: &Told) {

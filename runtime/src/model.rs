@@ -170,6 +170,8 @@ pub enum Finish {
     Calls,
     /// It ran into its output limit. Calls of such a message never run.
     MaxTokens,
+    /// The turn was cancelled while it spoke: what had come by then. The runtime says this, never a model.
+    Interrupted,
     /// The provider or the model declined.
     Refused {
         /// Why, if it said so.

@@ -85,7 +85,15 @@ fn random_sessions_keep_every_rule_and_reach_every_end() {
     ] {
         assert!(seen.points.contains_key(&point), "nothing was decided at {point}");
     }
-    for event in ["killed", "killed within an append", "cancelled", "failed", "model failed", "left behind"] {
+    for event in [
+        "killed",
+        "killed within an append",
+        "cancelled",
+        "failed",
+        "model failed",
+        "left behind",
+        "interrupted",
+    ] {
         assert!(seen.events.contains_key(event), "it never happened: {event}");
     }
 }

@@ -253,8 +253,10 @@ impl State {
                 need(step.request == Request::Owed { attempt: m.attempt }, "this request is not owed")?;
                 need(self.header.is_some(), "no request header is in force")
             }
-            Body::AssistantMessage(_) => {
+            Body::AssistantMessage(m) => {
                 let step = step.ok_or("no step is open")?;
+                let cancelled = turn.is_some_and(|t| t.cancelled.is_some());
+                need(m.finish != Finish::Interrupted || cancelled, "nobody interrupted the model")?;
                 need(matches!(step.request, Request::InFlight { .. }), "no request is under way")
             }
             Body::ToolRewrite(r) => match self.call_at(record, |c| {

@@ -251,7 +251,7 @@ impl Turn {
     /// The model has answered the last step and not stopped for good.
     pub(super) fn answered_last(&self) -> bool {
         let finish = self.last.as_ref().map(|last| last.finish.as_ref());
-        !matches!(finish, Some(None | Some(Finish::MaxTokens | Finish::Refused { .. })))
+        !matches!(finish, Some(None | Some(Finish::MaxTokens | Finish::Interrupted | Finish::Refused { .. })))
     }
 
     fn change_step(&mut self, record: &Record, tail: &mut Vec<Message>) {

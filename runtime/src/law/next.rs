@@ -128,7 +128,7 @@ impl State {
                 return self.end_turn(error);
             }
             // The step was closed by a failure and the log ends before the turn's own end.
-            None => {
+            None | Some(Finish::Interrupted) => {
                 let message = "The step ended without an answer of the model.".into();
                 return self.end_turn(EndReason::Error { code: "model_failed".into(), message });
             }

@@ -384,10 +384,10 @@ pub enum AssistantBlock {
 }
 
 impl AssistantMessage {
-    /// The calls, in order: id, name, arguments. None for a message cut short by its limit or declined: such calls never
-    /// run.
+    /// The calls, in order: id, name, arguments. None for a message cut short by its limit or a cancel, or declined: such
+    /// calls never run.
     pub fn calls(&self) -> impl Iterator<Item = (&Arc<str>, &Arc<str>, &Arc<str>)> {
-        let runs = !matches!(self.finish, Finish::MaxTokens | Finish::Refused { .. });
+        let runs = !matches!(self.finish, Finish::MaxTokens | Finish::Interrupted | Finish::Refused { .. });
         self.blocks.iter().filter(move |_| runs).filter_map(|block| match block {
             AssistantBlock::Call { id, name, arguments } => Some((id, name, arguments)),
             _ => None,

@@ -366,6 +366,12 @@ impl Driver {
             self.outside()?;
         }
         if self.state.cancelled().is_some() {
+            if self.tape.once_in(2) {
+                // What had come by then crosses the cancel.
+                let part = AssistantMessage { finish: Finish::Interrupted, ..super::says("half a") };
+                self.note("interrupted");
+                return self.commit_for(Duty::Failure, vec![Draft::new(at, part)]);
+            }
             return Ok(());
         }
         match handlers::message(&mut self.tape) {
