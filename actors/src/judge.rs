@@ -64,10 +64,13 @@ pub(crate) async fn judge<S: Seam>(
             let place = order;
             order += 1;
             let recorded = known
-                .then(|| cx.ledger.read(|s| s.decision_of(S::POINT, &subject, &planned.id).cloned()))
+                .then(|| {
+                    cx.ledger
+                        .read(|s| Some(S::recall(&s.decision_of(S::POINT, &subject, &planned.id)?.decision)))
+                })
                 .flatten();
-            if let Some(recorded) = recorded {
-                if let Some(decision) = S::recall(&recorded.decision) {
+            if let Some(recalled) = recorded {
+                if let Some(decision) = recalled {
                     S::advance(&mut input, &planned.id, &decision, planned.native);
                     native_ended |= planned.native && S::ends_chain(&decision);
                 }

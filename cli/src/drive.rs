@@ -17,6 +17,7 @@ use portcullis::{
 use std::{
     io::{self, Write},
     pin::pin,
+    sync::Arc,
     time::Duration,
 };
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -211,7 +212,7 @@ impl Driver {
         }
     }
 
-    fn record(&mut self, record: &Record) {
+    fn record(&mut self, record: &Arc<Record>) {
         if let Body::TurnCancelled(_) = &record.body {
             self.desk.clear();
         }

@@ -30,8 +30,8 @@ fn logs(count: u64) -> Vec<Vec<Arc<Record>>> {
         .collect()
 }
 
-fn at(record: &Record, seq: Seq) -> Record {
-    Record { seq, ..record.clone() }
+fn at(record: &Record, seq: Seq) -> Arc<Record> {
+    Arc::new(Record { seq, ..record.clone() })
 }
 
 /// May stand anywhere, any number of times.
@@ -43,7 +43,7 @@ fn anytime(body: &Body) -> bool {
 #[track_caller]
 fn refused(state: &State, record: &Record, why: &str) {
     let mut tried = state.clone();
-    let answer = tried.apply(record);
+    let answer = tried.apply(&Arc::new(record.clone()));
     assert!(answer.is_err(), "{why}: accepted {}", encode(record));
     same(&tried, state, None);
 }
@@ -184,7 +184,7 @@ fn a_missing_record_is_noticed() {
             }
             count(&mut seen, &missing.body);
             let mut state = State::fold(&log[..i]).expect("valid");
-            let hole = Record { seq: missing.seq, time: 0, at: At::session(), body: filler.clone() };
+            let hole = Draft::new(At::session(), filler.clone()).seal(missing.seq, 0);
             state.apply(&hole).expect("an owner's record stands anywhere");
             let noticed = log[i + 1..].iter().find(|record| state.apply(record).is_err());
             assert!(
@@ -299,7 +299,7 @@ fn a_record_that_nothing_owed_is_refused() {
                     step: stranger.at.step.map(|_| state.step_number()),
                     call: stranger.at.call.clone(),
                 };
-                let stranger = Record { seq: state.head(), time: 0, at: here, body: stranger.body.clone() };
+                let stranger = Draft::new(here, stranger.body.clone()).seal(state.head(), 0);
                 tried += 1;
                 let mut with = state.clone();
                 if with.apply(&stranger).is_err() {

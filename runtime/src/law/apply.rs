@@ -15,7 +15,7 @@ fn need(holds: bool, why: &'static str) -> Checked {
 
 impl State {
     /// Folds a record in. On an error nothing has changed.
-    pub fn apply(&mut self, record: &Record) -> Result<(), Invalid> {
+    pub fn apply(&mut self, record: &Arc<Record>) -> Result<(), Invalid> {
         let invalid = |why| Invalid { seq: record.seq, kind: record.body.kind().into(), why };
         self.enclosed(record).and_then(|()| self.place(record)).map_err(invalid)?;
         self.change(record);
@@ -297,10 +297,7 @@ impl State {
                     need(c.accepted() && !c.decided(), "the call is not at its gate")?;
                     need(c.asked.is_none(), "a call asks once")
                 })?;
-                need(
-                    self.recorded(Point::Guard, &Subject::Call(path.clone())).is_empty(),
-                    "the gate is passed",
-                )?;
+                need(!self.has_decided(Point::Guard, &Subject::Call(path.clone())), "the gate is passed")?;
                 need(matches!(self.gate(path), Verdict::Ask { .. }), "nobody asks")
             }
             Body::InputResolved(r) => self.call_at(record, |c| {
@@ -436,7 +433,8 @@ impl State {
     /// C-TURN-11: what a start's handlers added stands before the first prompt's message.
     fn start_stands(&self, turn: &Turn) -> Checked {
         let Some((seq, _)) = self.start.filter(|_| turn.settled == 0) else { return Ok(()) };
-        let mut started = self.recorded(self.start_point(), &Subject::Session(seq)).iter();
+        let subject = Subject::Session(seq);
+        let mut started = self.recorded(self.start_point(), &subject);
         let silent = started.all(|d| d.context.iter().all(|text| text.trim().is_empty()));
         need(silent, "the context of the session's start is not there yet")
     }
@@ -500,14 +498,14 @@ impl State {
     fn boundary_is_open(&self, turn: &Turn, subject: &Subject) -> bool {
         let steered = self
             .steering()
-            .is_some_and(|(seq, _)| !self.recorded(Point::PromptSubmit, &Subject::Prompt(*seq)).is_empty());
+            .is_some_and(|(seq, _)| self.has_decided(Point::PromptSubmit, &Subject::Prompt(*seq)));
         !steered && turn.halt.as_ref().is_none_or(|h| h.subject == *subject)
     }
 
     /// C-PIPE-1: rewriters before the identity, the gate before a person, guards before the body, reviews after all.
     fn decides_call(&self, point: Point, path: &CallPath, record: &Record) -> Checked {
         let subject = Subject::Call(path.clone());
-        let later = |point| !self.recorded(point, &subject).is_empty();
+        let later = |point| self.has_decided(point, &subject);
         let checked = self.call_at(record, |c| {
             need(!c.result, "the call has its result")?;
             match point {
@@ -520,6 +518,9 @@ impl State {
                     need(!c.decided() && !later(Point::PostExecute), "the call is decided already")?;
                     if point == Point::PreExecute {
                         need(c.asked.is_none() && !later(Point::Guard), "the gate is passed")
+                    } else if later(Point::Guard) {
+                        // The gate was open for the guard before this one, and nothing has closed it.
+                        Ok(())
                     } else {
                         match self.gate(path) {
                             Verdict::Open => Ok(()),
@@ -537,6 +538,8 @@ impl State {
             // A nested call's rewriters run before its `tool/call` announces it.
             (Err(UNKNOWN_CALL), Point::Rewrite) => self.nested_parent(Some(path)),
             (Ok(()), Point::Rewrite) => self.sealed_before(Some(path)),
+            // It had ended for the review before this one.
+            (Ok(()), Point::PostExecute) if later(Point::PostExecute) => Ok(()),
             (Ok(()), Point::PostExecute) => {
                 need(self.outcome(path, Some(Point::Guard)).is_some(), "the call has not ended")
             }

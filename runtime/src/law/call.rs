@@ -84,7 +84,7 @@ impl State {
         }
         // Not decided yet: the gate, a person, the guards, in this order.
         let subject = Subject::Call(path.clone());
-        let guarded = !self.recorded(Point::Guard, &subject).is_empty();
+        let guarded = self.has_decided(Point::Guard, &subject);
         match (&call.asked, &call.answered) {
             (Some(asked), None) => return CallOwes::Answer(asked.request.clone()),
             (Some(_), Some(_)) => {}
@@ -104,10 +104,20 @@ impl State {
 
     /// What the gate's decisions about a call come to, carried ones included.
     pub fn gate(&self, path: &CallPath) -> Verdict {
-        if self.turn.as_deref().is_none_or(|t| t.decisions.is_empty()) {
+        if self.turn.as_deref().is_none_or(|t| t.decisions.0.is_empty()) {
             return Verdict::Open;
         }
         let subject = Subject::Call(path.clone());
+        // Asked at each turn of the pipeline, and nearly always about a call that nobody objects to.
+        let opinions = [Point::Rewrite, Point::PreExecute].into_iter();
+        let open = opinions.flat_map(|point| self.recorded(point, &subject)).all(|d| match &d.decision {
+            crate::Decision::Rewrite(proposal) => matches!(proposal.carried, None | Some(Gate::Allow)),
+            crate::Decision::PreExecute(gate) => *gate == Gate::Allow,
+            _ => false,
+        });
+        if open {
+            return Verdict::Open;
+        }
         let mut decided: Vec<Decided<Gate>> = Rewrite::fold(&self.decided::<Rewrite>(&subject)).carried;
         decided.extend(self.decided::<PreExecute>(&subject));
         PreExecute::fold(&decided)
@@ -134,10 +144,9 @@ impl State {
             return ended(refused.clone());
         }
         let subject = Subject::Call(path.clone());
-        let reviewed = !self.recorded(Point::PostExecute, &subject).is_empty();
-        let guards = self.recorded(Point::Guard, &subject);
-        let gated =
-            passed >= Some(Point::PreExecute) || reviewed || !guards.is_empty() || call.asked.is_some();
+        let reviewed = self.has_decided(Point::PostExecute, &subject);
+        let guarded = self.has_decided(Point::Guard, &subject);
+        let gated = passed >= Some(Point::PreExecute) || reviewed || guarded || call.asked.is_some();
         if gated && let Verdict::Closed { by, reason, failure } = self.gate(path) {
             return ended(denial(Point::PreExecute, by, reason, failure));
         }
@@ -154,7 +163,7 @@ impl State {
                 return ended(refused);
             }
         }
-        guards.iter().find_map(|d| match &d.decision {
+        self.recorded(Point::Guard, &subject).find_map(|d| match &d.decision {
             crate::Decision::Guard(GuardVerdict::Deny { reason }) => {
                 let denied = match &d.failure {
                     Some(failure) => {

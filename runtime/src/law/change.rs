@@ -1,14 +1,14 @@
 //! What a record changes, once it may stand.
 
-use super::{Body as CallBody, Call, Halt, LastStep, Queued, Request, State, Step, Turn};
+use super::{Body as CallBody, Call, Decisions, Halt, LastStep, Queued, Request, State, Step, Turn};
 use crate::{
     Arguments, AssistantBlock, At, Body, CallPath, Draft, Finish, Message, Point, Record, Seq, StartSource,
     Subject,
 };
-use std::{collections::HashMap, sync::Arc};
+use std::sync::Arc;
 
 impl State {
-    pub(super) fn change(&mut self, record: &Record) {
+    pub(super) fn change(&mut self, record: &Arc<Record>) {
         match &record.body {
             Body::SessionCreated(created) => {
                 self.created = Some(Arc::new(created.clone()));
@@ -69,7 +69,7 @@ impl State {
         }
     }
 
-    fn change_turn(&mut self, record: &Record) {
+    fn change_turn(&mut self, record: &Arc<Record>) {
         let Some(turn) = self.turn.as_deref_mut() else { return };
         let tail = &mut self.tail;
         match &record.body {
@@ -127,7 +127,7 @@ impl State {
                 turn.steps += 1;
                 turn.steered = false;
                 turn.last = None;
-                turn.decisions.retain(|(_, subject), _| !matches!(subject, Subject::Call(_)));
+                turn.decisions.0.retain(|subject, _| !matches!(subject, Subject::Call(_)));
                 turn.step = Some(Step::new(turn.steps));
             }
             Body::StepEnd(_) => {
@@ -150,8 +150,7 @@ impl State {
                     turn.halt =
                         Some(Halt { by: d.id.clone(), reason: reason.clone(), subject: d.subject.clone() });
                 }
-                let key = (d.point, d.subject.clone());
-                turn.decisions.entry(key).or_default().push(Arc::new(d.clone()));
+                turn.decisions.push(d, record);
             }
             _ => {
                 if let Body::AssistantMessage(m) = &record.body {
@@ -221,7 +220,7 @@ impl Turn {
             allowed: false,
             veto: None,
             prompt: None,
-            decisions: HashMap::new(),
+            decisions: Decisions::default(),
             steps: 0,
             step: None,
             last: None,

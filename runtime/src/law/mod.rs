@@ -20,14 +20,11 @@ pub use transcript::Transcript;
 
 use crate::{
     AssistantMessage, CallPath, Content, Decided, DecisionRecorded, Draft, EndReason, Finish, Frozen,
-    HandlerId, InputRequested, InputResolved, Limits, Message, Outcome, Point, QueueKind, Reason,
+    HandlerId, InputRequested, InputResolved, Limits, Message, Outcome, Point, QueueKind, Reason, Record,
     RequestHeader, Seam, Seq, SessionCreated, SessionId, Source, StartSource, Subject, ToolCall, ToolResult,
     ToolRewrite, TurnCancelled,
 };
-use std::{
-    collections::{BTreeMap, HashMap},
-    sync::Arc,
-};
+use std::{collections::BTreeMap, sync::Arc};
 
 /// A record that cannot stand where it was put. It does not exist: nothing was changed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -87,7 +84,7 @@ struct Turn {
     allowed: bool,
     veto: Option<Reason>,
     prompt: Option<Seq>,
-    decisions: HashMap<(Point, Subject), Vec<Arc<DecisionRecorded>>>,
+    decisions: Decisions,
     steps: u32,
     step: Option<Step>,
     /// How the last step ended.
@@ -114,6 +111,25 @@ struct Compacting {
     at: Seq,
     from: Seq,
     to: Seq,
+}
+
+/// The decisions of the open turn that may still matter, as the records that hold them: no copies, and a look at them
+/// neither hashes nor clones a key.
+#[derive(Debug, Clone, Default)]
+struct Decisions(BTreeMap<Subject, BTreeMap<Point, Vec<Arc<Record>>>>);
+
+impl Decisions {
+    fn of(&self, point: Point, subject: &Subject) -> &[Arc<Record>] {
+        self.0.get(subject).and_then(|points| points.get(&point)).map_or(&[], Vec::as_slice)
+    }
+
+    fn push(&mut self, decided: &DecisionRecorded, record: &Arc<Record>) {
+        let points = match self.0.get_mut(&decided.subject) {
+            Some(points) => points,
+            None => self.0.entry(decided.subject.clone()).or_default(),
+        };
+        points.entry(decided.point).or_default().push(record.clone());
+    }
 }
 
 /// The first halt that was asked for.
@@ -291,7 +307,6 @@ impl State {
     /// The decisions recorded so far about a subject of the open turn.
     pub fn decided<S: Seam>(&self, subject: &Subject) -> Vec<Decided<S::Decision>> {
         self.recorded(S::POINT, subject)
-            .iter()
             .filter_map(|r| {
                 let decision = S::recall(&r.decision)?;
                 Some(Decided { by: r.id.clone(), decision, failure: r.failure.clone() })
@@ -301,22 +316,20 @@ impl State {
 
     /// True when some handler of this point has decided about this subject.
     pub fn has_decided(&self, point: Point, subject: &Subject) -> bool {
-        !self.recorded(point, subject).is_empty()
+        self.turn.as_deref().is_some_and(|t| !t.decisions.of(point, subject).is_empty())
     }
 
     /// The recorded decision of one handler, if it has decided.
-    pub fn decision_of(
-        &self,
-        point: Point,
-        subject: &Subject,
-        id: &HandlerId,
-    ) -> Option<&Arc<DecisionRecorded>> {
-        self.recorded(point, subject).iter().find(|r| r.id == *id)
+    pub fn decision_of(&self, point: Point, subject: &Subject, id: &HandlerId) -> Option<&DecisionRecorded> {
+        self.recorded(point, subject).find(|r| r.id == *id)
     }
 
-    fn recorded(&self, point: Point, subject: &Subject) -> &[Arc<DecisionRecorded>] {
-        let Some(turn) = self.turn.as_deref().filter(|t| !t.decisions.is_empty()) else { return &[] };
-        turn.decisions.get(&(point, subject.clone())).map_or(&[], Vec::as_slice)
+    fn recorded(&self, point: Point, subject: &Subject) -> impl Iterator<Item = &DecisionRecorded> {
+        let records = self.turn.as_deref().map_or(&[][..], |t| t.decisions.of(point, subject));
+        records.iter().filter_map(|record| match &record.body {
+            crate::Body::DecisionRecorded(decided) => Some(decided),
+            _ => None,
+        })
     }
 
     /// A call of the open step, as far as it has come.

@@ -137,7 +137,7 @@ impl State {
         let stopping = (Point::Continuation, Subject::Step(turn.steps));
         // What has begun is finished first. So steering that comes while the turn's end is judged waits until that is
         // done; then it joins.
-        let begun = |point, subject: &Subject| !self.recorded(point, subject).is_empty();
+        let begun = |point, subject: &Subject| self.has_decided(point, subject);
         let going_on = (Point::Stop, Subject::Step(turn.steps));
         let at_boundary = if turn.owes_step() { &going_on } else { &stopping };
         let ending = begun(at_boundary.0, &at_boundary.1) && passed != Some(at_boundary);

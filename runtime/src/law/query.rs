@@ -52,7 +52,7 @@ impl State {
     pub fn may_stand(&self, path: &CallPath, name: &str, raw: &str) -> bool {
         match self.find_call(path) {
             Some(call) => *call.name == *name && (*call.raw == *raw || call.wrote_nothing(raw)),
-            None => self.recorded(Point::Rewrite, &Subject::Call(path.clone())).is_empty(),
+            None => !self.has_decided(Point::Rewrite, &Subject::Call(path.clone())),
         }
     }
 

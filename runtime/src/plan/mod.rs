@@ -281,7 +281,7 @@ impl Table {
 
     /// One part of the plan: where bridges must see what native handlers left, they are planned when that is known.
     pub fn plan_part<S: Seam>(&self, input: &S::Input, part: Part) -> Vec<Planned<S>> {
-        let mut out = Vec::new();
+        let mut out = Vec::with_capacity(S::entries(self).len());
         let (scene, tool): (&Scene, Option<&str>) = (S::scene(input), S::tool(input));
         for entry in S::entries(self) {
             match entry {

@@ -456,7 +456,7 @@ pub struct ToolRewrite {
 }
 
 /// What a decision is about. With the record's turn and step it is half of the decision's key.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Subject {
     /// The start recorded there.
