@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 /// Bars that are over their limits today, with the value that they may not pass either: a step back still fails. Said in
 /// `docs/benchmarks.md`; a bar that meets its limit again leaves this list.
-const OVER_FOR_NOW: &[(&str, f64)] = &[("handler-slope", 4.0)];
+const OVER_FOR_NOW: &[(&str, f64)] = &[("handler-slope", 2.5)];
 
 /// The bars of one bench, as they are measured.
 pub struct Bars {
