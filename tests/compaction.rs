@@ -28,7 +28,7 @@ fn texts(request: &ModelRequest) -> Vec<String> {
 }
 
 fn is_summary_request(request: &ModelRequest) -> bool {
-    request.header.tools.is_empty()
+    request.messages.last().is_some_and(|m| text(m).starts_with("The conversation has grown too long"))
 }
 
 /// Says `summary` to a request for one, and otherwise what `answer` says to the last message.
@@ -88,6 +88,7 @@ async fn a_summary_replaces_the_turns_before() {
     assert_eq!(requests[2].messages.len(), 6);
     assert_eq!(requests[2].messages.last_role(), Some(Role::User));
     assert!(is_summary_request(&requests[2]));
+    assert_eq!(requests[2].header, requests[1].header, "under the header that it was held under");
     assert_eq!(texts(&requests[3]), [SUMMARY, "second"]);
     assert_eq!(texts(&requests[4]), [SUMMARY, "second", "(said)", "house rules", "third"]);
     // C-TURN-11: a start of its own, with the turn behind it.
@@ -170,11 +171,93 @@ async fn a_skip_or_a_failure_leaves_the_conversation_as_it_is() {
             "a demo runs"
         };
         assert_eq!(skipped(&house), [why]);
-        // Asked again only when the model has counted anew.
+        // The model has counted anew, and there is room.
         assert_eq!(house.prompt("third").await, EndReason::Completed);
         assert_eq!(ended(&house).len(), 1);
         house.close().await;
     }
+}
+
+// A turn that comes to nothing, too, leaves the conversation as large as it was: the next one asks again.
+#[tokio::test]
+async fn what_was_skipped_is_asked_about_again_in_the_next_turn() {
+    let model = model(|last| match last {
+        "go" => costing(LIMIT, say("hello")),
+        "fails" => vec![],
+        _ => costing(20, say("done")),
+    });
+    let house = Plan::new(model)
+        .compact_at(LIMIT)
+        .open(|at| {
+            at.compaction("later", async |c: Compacting| match c.scene.turn {
+                2 => Compact::skip("not now"),
+                _ => Compact::proceed(),
+            });
+        })
+        .await;
+    house.prompt("go").await;
+    assert!(matches!(house.prompt("fails").await, EndReason::Error { .. }));
+    assert_eq!(house.prompt("third").await, EndReason::Completed);
+    let summaries: Vec<bool> = ended(&house).iter().map(|e| e.summary.is_some()).collect();
+    assert_eq!(summaries, [false, true]);
+    assert_eq!(texts(house.model.requests().last().unwrap()), [SUMMARY, "third"]);
+    house.close().await;
+}
+
+// C-TURN-11: a session that is taken up again after its conversation was summarised starts twice, once for each.
+#[tokio::test]
+async fn a_resume_after_a_compaction_is_told_beside_it() {
+    let sources = Arc::new(Mutex::new(Vec::new()));
+    let open = |journal: &MemoryJournal, quiet: bool| {
+        let seen = sources.clone();
+        Plan::new(large_after_the_first_turn()).compact_at(LIMIT).journal(journal).open(move |at| {
+            at.session_start("source", move |start: Starting| {
+                seen.lock().unwrap().push(start.source);
+                let said = Reply::new(Started {});
+                async move { if quiet { said } else { said.context(start.source.name()) } }
+            });
+        })
+    };
+    for quiet in [true, false] {
+        sources.lock().unwrap().clear();
+        let journal = MemoryJournal::new();
+        let house = open(&journal, quiet).await;
+        house.prompt("go").await;
+        house.prompt("second").await;
+        assert_eq!(ended(&house).len(), 1);
+        house.close().await;
+        let again = open(&journal, quiet).await;
+        assert_eq!(again.prompt("third").await, EndReason::Completed);
+        let all = [StartSource::Startup, StartSource::Compact, StartSource::Resume];
+        assert_eq!(*sources.lock().unwrap(), all, "quiet: {quiet}");
+        let told = texts(again.model.requests().last().unwrap());
+        let rest: &[&str] = if quiet { &["third"] } else { &["compact", "resume", "third"] };
+        assert_eq!(told[told.len() - rest.len()..], *rest);
+        again.close().await;
+    }
+}
+
+// C-SUB-4: what a subagent reports outlives the summary of its own words.
+#[tokio::test]
+async fn a_subagent_that_was_summarised_and_then_failed_reports_the_summary() {
+    let model = Says::stream(|request| {
+        let last = request.messages.last().map(text).unwrap_or_default();
+        let agent = ("Agent", r#"{"description":"dig","prompt":"dig","subagent_type":"digger"}"#);
+        if is_summary_request(request) {
+            return events(say("bread was given"));
+        }
+        events(match &*last {
+            "go" => calls(&[agent]),
+            "dig" => costing(LIMIT, calls(&[("Echo", r#"{"text":"bread"}"#)])),
+            SUMMARY => vec![],
+            _ => say("done"),
+        })
+    });
+    let house = Plan::new(model).agents().compact_at(LIMIT).open(|_| {}).await;
+    assert_eq!(house.prompt("go").await, EndReason::Completed);
+    let report = house.results()[0].content.to_text().into_owned();
+    assert!(report.contains("bread was given"), "{report}");
+    house.close().await;
 }
 
 #[tokio::test]
@@ -200,8 +283,13 @@ async fn a_model_that_gives_no_summary_costs_nothing_else() {
     let silent: Answer = say(" ").into_iter().map(Ok).collect();
     let fatal: Answer = vec![Err(ModelError::Fatal { message: "busy".into() })];
     let cut: Answer = Vec::new();
+    let ending = |finish| [Ok(ModelEvent::Text("I would".into())), Ok(ModelEvent::Finish(finish))];
+    let whole = "The model gave no whole summary.";
     for (answer, why) in [
-        (silent, "The model gave no summary."),
+        (silent, whole),
+        (ending(Finish::MaxTokens).to_vec(), whole),
+        (ending(Finish::Refused { reason: "no".into() }).to_vec(), whole),
+        (ending(Finish::Calls).to_vec(), whole),
         (fatal, "The model could not be asked for a summary: busy"),
         (cut, "The model could not be asked for a summary: "),
     ] {

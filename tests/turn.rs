@@ -217,10 +217,11 @@ async fn what_was_said_before_a_cancel_is_kept() {
     let thought = |text: &str| ModelEvent::Reasoning(text.into());
     let begun = ModelEvent::CallStart { id: "c".into(), name: "Echo".into() };
     let half = ModelEvent::CallText(r#"{"text":"#.into());
+    // What is on record, and what the model reads of it: an unfinished thought is on record alone.
     let cases: [(Vec<ModelEvent>, Option<&str>); 5] = [
         (vec![text("half "), text("a th")], Some("half a th")),
-        (vec![thought("hm")], Some("hm")),
-        (vec![text("first"), begun.clone(), half.clone()], Some("first")),
+        (vec![thought("hm")], Some("")),
+        (vec![thought("hm"), text("first"), begun.clone(), half.clone()], Some("first")),
         (vec![begun, half], None),
         (vec![], None),
     ];
@@ -257,10 +258,12 @@ async fn what_was_said_before_a_cancel_is_kept() {
         };
         let whole = ["model/requested", "turn/cancelled", "assistant/message", "step/end", "turn/end"];
         assert_eq!(kinds, whole);
-        assert_eq!(message.unwrap().finish, Finish::Interrupted);
+        let message = message.unwrap();
+        assert_eq!((message.finish.clone(), &*message.text()), (Finish::Interrupted, kept));
         assert_eq!(house.prompt("again").await, EndReason::Completed);
         let shown = format!("{:?}", house.model.requests().pop().unwrap().messages);
-        assert!(shown.contains(kept) && !shown.contains("Echo"), "{shown}");
+        assert!(shown.contains(kept) && !shown.contains("Echo") && !shown.contains("hm"), "{shown}");
+        assert_eq!(shown.contains("Assistant"), !kept.is_empty(), "{shown}");
         assert_eq!(house.count("tool/call"), 0);
         house.close().await;
     }

@@ -113,8 +113,8 @@ pub(crate) async fn judge<S: Seam>(
     decided.commit()
 }
 
-/// Decisions of one point that were made without waiting for anything: they are one append. Whatever has to wait has them
-/// committed first, so that a decision is never held back by a later one.
+/// Decisions of one point that were made without waiting for anything: they are one append. Whoever has to wait, and every
+/// bridge, has them committed first, so that a decision is held back by nothing but code that runs on without a pause.
 struct Decisions<'c> {
     cx: &'c SessionCx,
     at: At,

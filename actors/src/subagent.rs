@@ -12,7 +12,8 @@ use crate::{
 use actix::prelude::*;
 use futures::future::{Either, select};
 use portcullis_runtime::{
-    AgentDone, AssistantBlock, Cancel, Cause, Content, EndReason, Message as Said, SpawnError, law::State,
+    AgentDone, AssistantBlock, Cancel, Cause, Content, EndReason, Message as Said, Source, SpawnError,
+    law::State,
 };
 use std::{pin::pin, rc::Rc};
 
@@ -137,7 +138,14 @@ pub(crate) fn last_words(state: &State) -> Option<Content> {
     let said = transcript.rev().find_map(|message| match message {
         Said::Assistant { blocks } => Some(blocks.clone()),
         _ => None,
-    })?;
+    });
+    let Some(said) = said else {
+        // It may have been summarised away: then the summary says what it came to.
+        return transcript.iter().find_map(|message| match message {
+            Said::User { content, source: Source::Runtime } => Some(content.clone()),
+            _ => None,
+        });
+    };
     let texts: Vec<&str> = said
         .iter()
         .filter_map(|block| match block {

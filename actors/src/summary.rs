@@ -1,6 +1,6 @@
 //! What the model is asked for when a conversation is summarised, and what is made of its answer.
 
-use portcullis_runtime::{AssistantMessage, Content};
+use portcullis_runtime::{AssistantMessage, Content, Finish};
 use std::sync::Arc;
 
 const ASKED: &str = "The conversation has grown too long to be carried on as it is. Write a summary that will stand in \
@@ -15,8 +15,12 @@ pub(crate) fn request(instructions: &[Arc<str>]) -> String {
     instructions.iter().fold(ASKED.to_owned(), |text, more| format!("{text}\n\n{more}"))
 }
 
-/// The message that stands for the conversation; `None` when the model said nothing.
+/// The message that stands for the conversation; `None` when the model did not say one to its end: nothing is left of what
+/// a summary stands for, so a refusal, a cut text or a call's first words are none.
 pub(crate) fn of(message: &AssistantMessage) -> Option<Content> {
+    if message.finish != Finish::Stop {
+        return None;
+    }
     let text = message.text();
     let text = text.trim();
     (!text.is_empty()).then(|| format!("{HEADED}\n\n{text}").into())

@@ -16,8 +16,8 @@ use futures::{
 use portcullis_runtime::{
     AssistantBlock, AssistantMessage, At, Body, Boundary, Cancel, CauseName, ChildStarting, Compacted,
     Compacting, Compaction, Draft, EndReason, Ending, Finish, HeaderChanged, Message, ModelError, ModelEvent,
-    ModelRequest, ModelRequested, Point, PromptSubmit, Record, RequestHeader, Seam, SessionStart, Source,
-    Starting, StepStart, SubagentStart, Subject, Submitted, TurnCancelled, TurnContinuation, TurnStop, Usage,
+    ModelRequest, ModelRequested, Point, PromptSubmit, Record, Seam, SessionStart, Source, Starting,
+    StepStart, SubagentStart, Subject, Submitted, TurnCancelled, TurnContinuation, TurnStop, Usage,
     law::{Next, Passed, State},
 };
 use std::{pin::pin, rc::Rc, sync::Arc};
@@ -286,7 +286,11 @@ impl Driver {
         let subject = subject.clone();
         match (point, &subject) {
             (Point::SessionStart, Subject::Session(_)) => {
-                let Some((_, source)) = cx.ledger.read(|s| s.start_owed()) else { return Ok(()) };
+                let source = cx.ledger.read(|s| {
+                    let mut owed = s.starts_owed().iter();
+                    owed.find(|(seq, _)| subject == Subject::Session(*seq)).map(|(_, source)| *source)
+                });
+                let Some(source) = source else { return Ok(()) };
                 let input = Starting::new(scene, source, Some(cx.shared.model.name()));
                 judge::<SessionStart>(cx, at, subject, input, &self.cancel, false).await
             }
@@ -335,18 +339,21 @@ impl Driver {
                 Compacted::Go(instructions) => instructions,
                 _ => Vec::new(),
             };
-            Some((owed.conversation, instructions))
+            Some((s.header()?.clone(), owed.conversation, instructions))
         });
-        let Some((conversation, instructions)) = asked else { return Ok(Vec::new()) };
+        let Some((header, conversation, instructions)) = asked else {
+            let reason = Err("There is nothing to ask a model with.".into());
+            return Ok(self.ledger_read(|s| s.end_compaction(reason)));
+        };
         let content = summary::request(&instructions).into();
         let messages = conversation.with(&[Message::User { content, source: Source::Runtime }]);
-        // Nothing may be called for a summary.
-        let header = RequestHeader { tools: Vec::new(), ..RequestHeader::clone(&self.cx.profile.header) };
-        let request = ModelRequest::new(Arc::new(header), messages, 1, self.cancel.clone());
+        // Under the header that the conversation was held under: providers refuse calls and results without their tools,
+        // and what they have read before they read cheaply. Nothing that is called here runs.
+        let request = ModelRequest::new(header, messages, 1, self.cancel.clone());
         let span = tracing::info_span!("compaction");
         let summary = match self.cx.pass.away(pin!(self.stream(request, false)).instrument(span)).await {
             Ok(message) if message.finish == Finish::Interrupted => return Err(Stop::Cancelled),
-            Ok(message) => summary::of(&message).ok_or_else(|| "The model gave no summary.".into()),
+            Ok(message) => summary::of(&message).ok_or_else(|| "The model gave no whole summary.".into()),
             Err(error) => Err(format!("The model could not be asked for a summary: {error}").into()),
         };
         if let Err(reason) = &summary {

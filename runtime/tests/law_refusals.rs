@@ -260,7 +260,9 @@ fn owed(state: &State, record: &Record) -> bool {
     let body = &record.body;
     let mut passed = vec![None, Some((Point::Continuation, Subject::Step(state.step_number())))];
     passed.push(Some((Point::Stop, Subject::Step(state.step_number()))));
-    passed.extend(state.start_owed().map(|(seq, _)| Some((Point::SessionStart, Subject::Session(seq)))));
+    passed.extend(
+        state.starts_owed().iter().map(|(seq, _)| Some((Point::SessionStart, Subject::Session(*seq)))),
+    );
     let path = record.at.call.as_ref();
     for point in [Point::PreExecute, Point::Guard, Point::PostExecute] {
         passed.extend(path.map(|path| Some((point, Subject::Call(path.clone())))));

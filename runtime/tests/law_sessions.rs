@@ -386,7 +386,7 @@ fn a_resume_within_a_turn_is_owed_to_the_next() {
     play.add(At::session(), SessionResumed {});
     play.law();
     play.close(Point::Continuation, Subject::Step(1));
-    assert_eq!(play.state.start_owed(), Some((resumed, StartSource::Resume)));
+    assert_eq!(play.state.starts_owed(), [(resumed, StartSource::Resume)]);
     play.add(At::session(), prompt("again"));
     play.law();
     let judge = Next::Judge { point: Point::SessionStart, subject: Subject::Session(resumed) };

@@ -33,9 +33,10 @@ pub(super) fn moment(args: &ExplainArgs, cwd: &Path) -> Result<Moment, Problem> 
                 "startup" => StartSource::Startup,
                 "resume" => StartSource::Resume,
                 "clear" => StartSource::Clear,
+                "compact" => StartSource::Compact,
                 other => {
                     let what = format!("no session starts as `{other}` here");
-                    return Err(Problem::new(what).next("give --source startup, resume or clear"));
+                    return Err(Problem::new(what).next("give --source startup, resume, clear or compact"));
                 }
             };
             Moment::SessionStart(Starting::new(scene, source, None))

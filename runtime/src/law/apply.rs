@@ -432,11 +432,17 @@ impl State {
 
     /// C-TURN-11: what a start's handlers added stands before the first prompt's message.
     fn start_stands(&self, turn: &Turn) -> Checked {
-        let Some((seq, _)) = self.start.filter(|_| turn.settled == 0) else { return Ok(()) };
-        let subject = Subject::Session(seq);
-        let mut started = self.recorded(self.start_point(), &subject);
-        let silent = started.all(|d| d.context.iter().all(|text| text.trim().is_empty()));
-        need(silent, "the context of the session's start is not there yet")
+        need(self.start_with_context(turn).is_none(), "the context of the session's start is not there yet")
+    }
+
+    /// The first start whose handlers have added context that does not stand yet: its place, and the context.
+    pub(super) fn start_with_context(&self, turn: &Turn) -> Option<(usize, Vec<Draft>)> {
+        if turn.settled > 0 {
+            return None;
+        }
+        let (at, point) = (At::turn(turn.number), self.start_point());
+        let starts = self.starts.iter().map(|(seq, _)| self.contexts(point, &Subject::Session(*seq), &at));
+        starts.enumerate().find(|(_, context)| !context.is_empty())
     }
 
     fn decides(&self, d: &crate::DecisionRecorded, record: &Record) -> Checked {
@@ -467,7 +473,7 @@ impl State {
             }
             (Subject::Session(seq), point) if point == self.start_point() => {
                 let open = batch && turn.settled == 0;
-                need(open && self.start.is_some_and(|(s, _)| s == *seq), "that start is closed already")
+                need(open && self.starts.iter().any(|(s, _)| s == seq), "that start is closed already")
             }
             (Subject::Step(n), Point::Continuation) => {
                 let asked =
@@ -609,9 +615,7 @@ impl State {
         if turn.step.is_some() {
             return self.end_step(turn).into_iter().next();
         }
-        let (seq, _) = self.start.filter(|_| turn.settled == 0)?;
-        let at = At::turn(turn.number);
-        self.contexts(self.start_point(), &Subject::Session(seq), &at).into_iter().next()
+        self.start_with_context(turn)?.1.into_iter().next()
     }
 }
 

@@ -14,14 +14,14 @@ impl State {
                 self.created = Some(Arc::new(created.clone()));
                 let source =
                     if created.cleared.is_some() { StartSource::Clear } else { StartSource::Startup };
-                self.start = Some((record.seq, source));
+                self.starts.push((record.seq, source));
             }
             Body::SessionResumed(_) => {
                 self.closed = false;
                 // A subagent starts once, however often its session is taken up again.
                 if self.start_point() == Point::SessionStart {
                     self.keep_started();
-                    self.start = Some((record.seq, StartSource::Resume));
+                    self.starts.push((record.seq, StartSource::Resume));
                 }
                 self.orphan();
             }
@@ -51,17 +51,16 @@ impl State {
             Body::Own(_) => {}
             Body::CompactionStarted(started) => self.begin_compaction(record.seq, started),
             Body::CompactionEnded(ended) => {
-                // C-TURN-11: with the next turn, unless a start is owed to that already.
-                if self.finish_compaction(record.seq, ended)
-                    && self.start.is_none()
-                    && self.start_point() == Point::SessionStart
-                {
-                    self.start = Some((record.seq, StartSource::Compact));
+                // C-TURN-11: with the next turn.
+                if self.finish_compaction(record.seq, ended) && self.start_point() == Point::SessionStart {
+                    self.starts.push((record.seq, StartSource::Compact));
                 }
             }
             _ => {
                 let owed = self.owed_after(record);
+                let closed = self.starts_closed_by(record);
                 self.change_turn(record);
+                self.starts.drain(..closed);
                 if let (Some(turn), Some(owed)) = (self.turn.as_deref_mut(), owed) {
                     turn.owed = owed;
                 }
@@ -78,7 +77,7 @@ impl State {
                 // A start is closed when the first thing of a batch is settled behind it; one that came later (the
                 // session was resumed within the turn) stays owed to the next turn.
                 if turn.settled == 0 {
-                    self.start = None;
+                    self.starts.clear();
                 }
                 turn.settled += 1;
                 turn.allowed = true;
@@ -87,7 +86,7 @@ impl State {
             Body::PromptBlocked(m) => {
                 if self.queue.remove(&m.from).is_none() {
                     if turn.settled == 0 {
-                        self.start = None;
+                        self.starts.clear();
                     }
                     turn.settled += 1;
                 }
@@ -95,10 +94,6 @@ impl State {
             }
             Body::ContextMessage(m) => {
                 tail.push(Message::Context { content: m.content.clone(), source: m.source.clone() });
-                // Context before the first prompt is settled is that of the session's start.
-                if turn.settled == 0 && turn.owed.is_empty() {
-                    self.start = None;
-                }
                 match (m.from, &mut turn.step) {
                     (Some(from), _) => {
                         if self.queue.remove(&from).is_none() {
@@ -153,8 +148,11 @@ impl State {
                 turn.decisions.push(d, record);
             }
             _ => {
-                if let Body::AssistantMessage(m) = &record.body {
+                if let Body::AssistantMessage(m) = &record.body
+                    && (m.usage.is_some() || m.finish != Finish::Interrupted)
+                {
                     self.tokens = m.usage.map_or(0, |usage| usage.input.saturating_add(usage.output));
+                    turn.compaction_tried = false;
                 }
                 turn.change_step(record, tail);
             }
@@ -177,24 +175,39 @@ impl State {
                 if let [_, rest @ ..] = turn.owed.as_slice() {
                     return Some(rest.to_vec());
                 }
-                let (seq, _) = self.start?;
-                let mut all = self.contexts(self.start_point(), &Subject::Session(seq), &at);
-                all.drain(..all.len().min(1));
+                let (_, mut all) = self.start_with_context(turn)?;
+                all.drain(..1);
                 Some(all)
             }
             _ => None,
         }
     }
 
-    /// A start that was being judged when the process went gives way to the new one; what its handlers have added stands.
-    fn keep_started(&mut self) {
-        let Some((seq, _)) = self.start else { return };
-        let Some(turn) = self.turn.as_deref().filter(|t| t.settled == 0 && t.owed.is_empty()) else { return };
-        let at = At::turn(turn.number);
-        let owed = self.contexts(self.start_point(), &Subject::Session(seq), &at);
-        if let Some(turn) = self.turn.as_deref_mut() {
-            turn.owed = owed;
+    /// How many starts this record closes. Context before the first prompt is settled is that of a start, and closes those
+    /// before it, too, which added none; what was injected before that prompt stands behind all of them.
+    fn starts_closed_by(&self, record: &Record) -> usize {
+        let Body::ContextMessage(m) = &record.body else { return 0 };
+        let Some(turn) = self.turn.as_deref().filter(|t| t.settled == 0 && t.owed.is_empty()) else {
+            return 0;
+        };
+        match m.from {
+            Some(_) => self.starts.len(),
+            None => self.start_with_context(turn).map_or(0, |(place, _)| place + 1),
         }
+    }
+
+    /// A start that was being judged when the process went gives way to the new one; what its handlers have added stands.
+    /// That a conversation was summarised does not: it is told together with the resume.
+    fn keep_started(&mut self) {
+        let Some(turn) = self.turn.as_deref().filter(|t| t.settled == 0 && t.owed.is_empty()) else {
+            return self.starts.retain(|(_, source)| *source == StartSource::Compact);
+        };
+        let added = self.start_with_context(turn);
+        let added = added.filter(|(place, _)| self.starts[*place].1 != StartSource::Compact);
+        if let (Some(turn), Some((_, added))) = (self.turn.as_deref_mut(), added) {
+            turn.owed = added;
+        }
+        self.starts.retain(|(_, source)| *source == StartSource::Compact);
     }
 
     /// `session/resumed`: whatever was in flight when the process went will not come back.
@@ -234,6 +247,7 @@ impl Turn {
             begun_at,
             tail_at,
             compaction: None,
+            compaction_tried: false,
         }
     }
 
@@ -267,8 +281,15 @@ impl Turn {
                 }
                 // Calls that never run are not shown either: nothing would answer them.
                 let cut = step.calls.is_empty();
+                let interrupted = m.finish == Finish::Interrupted;
                 let blocks: Arc<[AssistantBlock]> = if cut {
-                    m.blocks.iter().filter(|b| !matches!(b, AssistantBlock::Call { .. })).cloned().collect()
+                    // Nor are thoughts that were not thought to their end.
+                    let shown = |block: &&AssistantBlock| match block {
+                        AssistantBlock::Call { .. } => false,
+                        AssistantBlock::Text { text } => !interrupted || !text.trim().is_empty(),
+                        _ => !interrupted,
+                    };
+                    m.blocks.iter().filter(shown).cloned().collect()
                 } else {
                     self.forced_in_a_row = 0;
                     m.blocks.clone()

@@ -39,7 +39,7 @@ impl State {
     /// What has to begin before the next step may open.
     pub(super) fn compaction_due(&self, turn: &Turn) -> Option<CompactionStarted> {
         let limit = self.limits.compact_at?;
-        if self.tokens == 0 || self.tokens < limit || self.behind(turn).is_empty() {
+        if turn.compaction_tried || self.tokens == 0 || self.tokens < limit || self.behind(turn).is_empty() {
             return None;
         }
         let to = if turn.steps > 0 { self.sealed_at } else { Seq(turn.begun_at.0.saturating_sub(1)) };
@@ -54,11 +54,12 @@ impl State {
 
     /// True when there is a summary now.
     pub(super) fn finish_compaction(&mut self, at: Seq, ended: &CompactionEnded) -> bool {
-        // Whatever came of it, it is not due again before the model has counted anew.
-        self.tokens = 0;
         let Some(turn) = self.turn.as_deref_mut() else { return false };
         turn.compaction = None;
+        // Without a summary it is due again when the model has counted anew, or in the next turn.
+        turn.compaction_tried = true;
         let Some(summary) = &ended.summary else { return false };
+        self.tokens = 0;
         if turn.steps == 0 {
             self.tail.drain(..turn.tail_at);
             turn.tail_at = 0;

@@ -47,8 +47,8 @@ pub struct State {
     config: Option<Arc<str>>,
     limits: Limits,
     header: Option<Arc<RequestHeader>>,
-    /// The start whose `agent/session-start` is not closed yet.
-    start: Option<(Seq, StartSource)>,
+    /// The starts whose `agent/session-start` is not closed yet, oldest first: rarely more than one.
+    starts: Vec<(Seq, StartSource)>,
     queue: BTreeMap<Seq, Queued>,
     turns: u64,
     turn: Option<Box<Turn>>,
@@ -103,6 +103,8 @@ struct Turn {
     begun_at: Seq,
     tail_at: usize,
     compaction: Option<Compacting>,
+    /// One was tried in this turn since the model last answered, and came to nothing.
+    compaction_tried: bool,
 }
 
 /// A compaction that has begun.
@@ -251,9 +253,10 @@ impl State {
         self.turn.as_ref().and_then(|t| t.prompt)
     }
 
-    /// What started the session, while its `agent/session-start` is not closed yet.
-    pub fn start_owed(&self) -> Option<(Seq, StartSource)> {
-        self.start
+    /// What started the session, while its `agent/session-start` is not closed yet: a resume, and a compaction before it,
+    /// are two.
+    pub fn starts_owed(&self) -> &[(Seq, StartSource)] {
+        &self.starts
     }
 
     /// Where a start is judged: a subagent's has a point of its own.

@@ -71,11 +71,14 @@ impl State {
                 }
             };
         }
-        let has_passed = |point: Point, subject: &Subject| passed == Some(&(point, subject.clone()));
-        if let Some((seq, _)) = self.start {
-            let subject = Subject::Session(seq);
-            if !has_passed(self.start_point(), &subject) && turn.settled == 0 && turn.steps == 0 {
-                return Next::Judge { point: self.start_point(), subject };
+        if turn.settled == 0 && turn.steps == 0 {
+            // One after another: with the last one passed, all are.
+            let point = self.start_point();
+            let judged = passed.filter(|(p, _)| *p == point).and_then(|(_, subject)| {
+                self.starts.iter().position(|(seq, _)| *subject == Subject::Session(*seq))
+            });
+            if let Some((seq, _)) = self.starts.get(judged.map_or(0, |place| place + 1)) {
+                return Next::Judge { point, subject: Subject::Session(*seq) };
             }
         }
         if let Some((seq, queued)) = turn.takes.get(turn.settled) {
@@ -402,6 +405,10 @@ impl Next {
                         | Body::InputResolved(_)
                         | Body::StepEnd(_)
                 ),
+                // What a model had said crosses the cancel that interrupted it.
+                Next::Commit(drafts) if matches!(body, Body::AssistantMessage(m) if m.finish == Finish::Interrupted) => {
+                    drafts.last().is_some_and(|d| matches!(d.body(), Body::StepEnd(_)))
+                }
                 Next::Commit(drafts) => drafts.first().is_some_and(|d| d.body() == body),
                 Next::Judge { point, subject } => match body {
                     Body::DecisionRecorded(d) => d.point == *point && d.subject == *subject,

@@ -370,7 +370,7 @@ impl Driver {
                 // What had come by then crosses the cancel.
                 let part = AssistantMessage { finish: Finish::Interrupted, ..super::says("half a") };
                 self.note("interrupted");
-                return self.commit_for(Duty::Failure, vec![Draft::new(at, part)]);
+                return self.add(at, part);
             }
             return Ok(());
         }
@@ -589,7 +589,7 @@ pub fn same(one: &State, other: &State, passed: Option<&Passed>) {
     assert_eq!(one.open_turn(), other.open_turn());
     assert_eq!(one.step_number(), other.step_number());
     assert_eq!(one.current_prompt(), other.current_prompt());
-    assert_eq!(one.start_owed(), other.start_owed());
+    assert_eq!(one.starts_owed(), other.starts_owed());
     assert_eq!(one.cancelled(), other.cancelled());
     assert_eq!(one.forced_in_a_row(), other.forced_in_a_row());
     assert_eq!(one.last_text(), other.last_text());
