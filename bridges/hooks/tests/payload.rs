@@ -28,12 +28,15 @@ fn base(event: &str, prompt: bool) -> String {
 // C-BRIDGE-1
 #[test]
 fn session_start() {
-    for (source, name) in
-        [(StartSource::Startup, "startup"), (StartSource::Resume, "resume"), (StartSource::Clear, "clear")]
-    {
+    for (source, rest) in [
+        (StartSource::Startup, r#""startup""#),
+        (StartSource::Resume, r#""resume""#),
+        (StartSource::Clear, r#""clear""#),
+        (StartSource::Compact, r#""compact","model":"M""#),
+    ] {
         let project = Project::hook("SessionStart", KEEP);
         assert_eq!(project.start(source).invoked.len(), 1);
-        let expected = format!("{},\"source\":\"{name}\"}}\n", base("SessionStart", false));
+        let expected = format!("{},\"source\":{rest}}}\n", base("SessionStart", false));
         assert_eq!(project.read("seen"), placed(&project, &expected));
     }
 }

@@ -80,7 +80,7 @@ pub(crate) struct ExplainArgs {
     /// What the user sent
     #[arg(long, value_name = "TEXT", default_value = "hello")]
     pub(crate) prompt: String,
-    /// How the session started: startup, resume or clear
+    /// How the session started: startup, resume, clear or compact
     #[arg(long, value_name = "SOURCE", default_value = "startup")]
     pub(crate) source: String,
     /// What the model said last

@@ -29,15 +29,11 @@ pub(super) fn moment(args: &ExplainArgs, cwd: &Path) -> Result<Moment, Problem> 
     let key = CallKey { turn: 1, step: 1, call: CallPath::top(0) };
     Ok(match &*args.event {
         "SessionStart" => {
-            let source = match &*args.source {
-                "startup" => StartSource::Startup,
-                "resume" => StartSource::Resume,
-                "clear" => StartSource::Clear,
-                "compact" => StartSource::Compact,
-                other => {
-                    let what = format!("no session starts as `{other}` here");
-                    return Err(Problem::new(what).next("give --source startup, resume, clear or compact"));
-                }
+            let Some(source) = StartSource::ALL.into_iter().find(|source| source.name() == args.source)
+            else {
+                let what = format!("no session starts as `{}` here", args.source);
+                let known = StartSource::ALL.map(StartSource::name).join(", ");
+                return Err(Problem::new(what).next(format!("give --source one of: {known}")));
             };
             Moment::SessionStart(Starting::new(scene, source, None))
         }

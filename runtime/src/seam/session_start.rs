@@ -20,6 +20,10 @@ pub enum StartSource {
 }
 
 impl StartSource {
+    /// Every way in which a session starts here.
+    pub const ALL: [StartSource; 4] =
+        [StartSource::Startup, StartSource::Resume, StartSource::Clear, StartSource::Compact];
+
     /// The name, as hooks match it.
     pub fn name(self) -> &'static str {
         match self {

@@ -12,6 +12,7 @@ use crate::{
     json::{self, Entry, Node, Problem, Value},
     report::{Report, Severity},
 };
+use portcullis_runtime::StartSource;
 use std::{
     path::{Path, PathBuf},
     sync::Arc,
@@ -263,7 +264,7 @@ impl Reader<'_> {
                 Some("names are separated by `|`; anything else is a regular expression"),
             );
         }
-        let starts = ["startup", "resume", "clear"];
+        let starts = StartSource::ALL.map(StartSource::name);
         if let (Named::Runs(Event::SessionStart), Some((at, text))) = (named, matcher)
             && !matches!(*compiled, Matcher::Never(_))
             && !starts.iter().any(|start| compiled.matches(start))

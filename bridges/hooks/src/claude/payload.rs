@@ -6,8 +6,8 @@
 use super::{Fidelity, event::Event, matcher::canonical, rule::resolve};
 use crate::json::write_string;
 use portcullis_runtime::{
-    ChildStarting, Ended, Ending, Frozen, Outcome, Proposed, Returned, Scene, Seq, SessionId, Starting,
-    Submitted, View,
+    ChildStarting, Ended, Ending, Frozen, Outcome, Proposed, Returned, Scene, Seq, SessionId, StartSource,
+    Starting, Submitted, View,
 };
 use sha2::{Digest, Sha256};
 use std::path::Path;
@@ -96,6 +96,9 @@ impl Style<'_> {
     pub(crate) fn session_start(&self, input: &Starting) -> Vec<u8> {
         let mut p = self.open(Event::SessionStart, &input.scene, None, false);
         p.text("source", input.source.name());
+        if let (StartSource::Compact, Some(model)) = (input.source, &input.model) {
+            p.text("model", model);
+        }
         p.close()
     }
 

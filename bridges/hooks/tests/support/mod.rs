@@ -142,7 +142,7 @@ impl Project {
     }
 
     pub(crate) fn start(&self, source: StartSource) -> Seen<Started> {
-        self.dispatch::<SessionStart>(Starting::new(self.scene(), source, None))
+        self.dispatch::<SessionStart>(Starting::new(self.scene(), source, Some("M".into())))
     }
 
     pub(crate) fn submit(&self, prompt: &str) -> Seen<Submit> {

@@ -227,7 +227,7 @@ impl House<'_> {
                     open = Some(name);
                 }
                 other => {
-                    return Err(format!("no session starts as `{other}` here, so the event was not fed"));
+                    return Err(format!("no case can make a session start as `{other}`, so the event was not fed"));
                 }
             }
         }
