@@ -79,9 +79,11 @@ async fn a_summary_replaces_the_turns_before() {
             });
         })
         .await;
-    for prompt in ["go", "second", "third"] {
-        assert_eq!(house.prompt(prompt).await, EndReason::Completed);
-    }
+    assert_eq!(house.prompt("go").await, EndReason::Completed);
+    let (_, end, cost) = house.session.prompt("second").await.unwrap().done().await;
+    assert_eq!(end, EndReason::Completed);
+    assert_eq!(cost.barriers, 4, "the prompt, the summary's request, the turn's, the end");
+    assert_eq!(house.prompt("third").await, EndReason::Completed);
     let requests = house.model.requests();
     let first = ["house rules", "go", "(said)", "result bread", "(said)"];
     assert_eq!(texts(&requests[2])[..5], first, "the summary's request has all that it will stand for");
@@ -235,6 +237,37 @@ async fn a_resume_after_a_compaction_is_told_beside_it() {
         assert_eq!(told[told.len() - rest.len()..], *rest);
         again.close().await;
     }
+}
+
+// C-DUR-1: killed while that start is judged, it is judged, and not taken for the resume.
+#[tokio::test]
+async fn a_start_after_a_compaction_outlives_a_kill() {
+    let sources = Arc::new(Mutex::new(Vec::new()));
+    let open = |journal: &MemoryJournal| {
+        let seen = sources.clone();
+        Plan::new(large_after_the_first_turn()).compact_at(LIMIT).journal(journal).open(move |at| {
+            at.session_start("source", move |start: Starting| {
+                seen.lock().unwrap().push(start.source);
+                async { Started {} }
+            });
+        })
+    };
+    let house = open(&MemoryJournal::new()).await;
+    for prompt in ["go", "second", "third"] {
+        house.prompt(prompt).await;
+    }
+    let log = house.log();
+    house.close().await;
+    let third = log.iter().rposition(|r| r.body.kind() == "turn/start").unwrap();
+    sources.lock().unwrap().clear();
+    let journal = MemoryJournal::new();
+    journal.preload(&SessionId::new("s").unwrap(), log[..=third].to_vec());
+    let again = open(&journal).await;
+    while again.count("turn/end") < 3 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    assert_eq!(*sources.lock().unwrap(), [StartSource::Compact, StartSource::Resume]);
+    again.close().await;
 }
 
 // C-SUB-4: what a subagent reports outlives the summary of its own words.

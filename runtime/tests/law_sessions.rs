@@ -524,6 +524,12 @@ fn a_compaction_of_anything_else_is_refused() {
     let fail =
         TurnEnd { reason: EndReason::Error { code: "c".into(), message: "m".into() }, dropped: vec![] };
     assert_eq!(refused(&play.state, fail.into()), "a compaction is under way");
+    // A failure that no rule answers closes it, too.
+    let mut failed = play.state.clone();
+    for draft in failed.fail("c", "m") {
+        failed.apply(&draft.seal(failed.head(), 0)).expect("closed before the turn's end");
+    }
+    assert_eq!(failed.open_turn(), None);
     let (from, to) = (due.from, due.to);
     for (end, why) in [
         (ended(from, begun, Some("so"), None), "it is about another range"),

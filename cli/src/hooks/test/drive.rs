@@ -227,7 +227,9 @@ impl House<'_> {
                     open = Some(name);
                 }
                 other => {
-                    return Err(format!("no case can make a session start as `{other}`, so the event was not fed"));
+                    return Err(format!(
+                        "no case can make a session that starts as `{other}`, so the event was not fed"
+                    ));
                 }
             }
         }
