@@ -413,3 +413,42 @@ async fn a_bridge_that_panics_while_it_plans_denies() {
     assert_eq!(house.count("session/resumed"), 0);
     house.close().await;
 }
+
+/// A bridge whose handler looks at what the journal holds when it is asked.
+struct Looks(MemoryJournal, Arc<Mutex<Vec<usize>>>);
+
+impl HandlerSource<PreExecute> for Looks {
+    fn plan(&self, _: &Execution, out: &mut Vec<Planned<PreExecute>>) {
+        let (journal, seen) = (self.0.clone(), self.1.clone());
+        let run = Arc::new(move |_: Execution| {
+            let log = records(&journal, "s");
+            let decided = log.iter().filter(|r| r.body.kind() == "decision/recorded").count();
+            seen.lock().unwrap().push(decided);
+            async { Gate::allow() }
+        });
+        let id = HandlerId::new("hooks", "looks");
+        out.push(Planned { id, deadline: Duration::from_secs(10), run, native: false });
+    }
+    fn describe(&self) -> Vec<Registered> {
+        vec![]
+    }
+}
+
+// C-DUR-1: decisions that nothing was awaited for are one append, but a process is not started before they are on record.
+#[tokio::test]
+async fn a_bridge_is_asked_when_what_was_decided_before_it_is_on_record() {
+    let (journal, seen) = (MemoryJournal::new(), Arc::default());
+    let looks = Arc::new(Looks(journal.clone(), Arc::clone(&seen)));
+    let model = Says::calls(&[("Echo", r#"{"text":"x"}"#)]);
+    let house = Plan::new(model)
+        .journal(&journal)
+        .open(move |at| {
+            at.pre_execute("first", async |_| Gate::allow());
+            at.pre_execute("second", async |_| Gate::allow());
+            at.source::<PreExecute>(looks);
+        })
+        .await;
+    assert_eq!(house.prompt("go").await, EndReason::Completed);
+    assert_eq!(*seen.lock().unwrap(), [2]);
+    house.close().await;
+}
