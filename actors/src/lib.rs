@@ -25,6 +25,7 @@ mod pipeline;
 mod registry;
 mod runtime;
 mod session;
+mod stopwatch;
 mod subagent;
 mod summary;
 mod turn;

@@ -27,11 +27,15 @@ fn lines() -> Vec<(At, Body, &'static str)> {
         handler("fmt"),
         Decision::Rewrite(Proposal::arguments(frozen(r#"{"a": 1}"#)).carrying(Gate::ask("sure?"))),
     );
-    judged.order = 3;
-    judged.context = vec!["note".into()];
-    judged.halt = Some("enough".into());
-    judged.failure = Some(Failure::Deadline { limit_ms: 10_000 });
-    judged.ms = 12;
+    judged.made.order = 3;
+    judged.made.context = vec!["note".into()];
+    judged.made.halt = Some("enough".into());
+    judged.made.failure = Some(Failure::Deadline { limit_ms: 10_000 });
+    judged.made.ms = 12;
+    let abstained =
+        decided(Point::Rewrite, call.clone(), handler("log"), Decision::Rewrite(Proposal::pass()));
+    let decisions = vec![judged.made.clone(), abstained.made];
+    let several = DecisionsRecorded { point: Point::Rewrite, subject: call.clone(), decisions };
     vec![
         (
             At::session(),
@@ -152,6 +156,11 @@ fn lines() -> Vec<(At, Body, &'static str)> {
             in_call(),
             judged.into(),
             r#""type":"decision/recorded","v":1,"turn":1,"step":2,"call":[0],"data":{"point":"tools/rewrite","subject":{"call":[0]},"owner":"policy","handler":"fmt","order":3,"decision":{"seam":"rewrite","arguments":"{\"a\": 1}","carried":{"decision":"ask","reason":"sure?"}},"context":["note"],"halt":"enough","failure":{"kind":"deadline","limit_ms":10000},"ms":12}"#,
+        ),
+        (
+            in_call(),
+            several.into(),
+            r#""type":"decisions/recorded","v":1,"turn":1,"step":2,"call":[0],"data":{"point":"tools/rewrite","subject":{"call":[0]},"decisions":[{"owner":"policy","handler":"fmt","order":3,"decision":{"seam":"rewrite","arguments":"{\"a\": 1}","carried":{"decision":"ask","reason":"sure?"}},"context":["note"],"halt":"enough","failure":{"kind":"deadline","limit_ms":10000},"ms":12},{"owner":"policy","handler":"log","order":0,"decision":{"seam":"rewrite"},"ms":0}]}"#,
         ),
         (
             in_call(),

@@ -18,10 +18,11 @@ use crate::{
 };
 use futures::future::{Either, select};
 use portcullis_runtime::{
-    Arguments, At, Body, CallKey, Cancel, Cause, CauseName, Committed, Decision, DecisionRecorded, Draft,
-    Ended, Execution, Frozen, GuardVerdict, HandlerId, InputRequested, InputResolved, Outcome, Output, Point,
-    PostExecute, PreExecute, Proposed, Reason, Record, RequestId, Resolution, Returned, Rewrite, Scene, Seam,
-    Source, Subject, Token, Tool, ToolCall, ToolDispatched, ToolReturned, ToolRewrite, ToolSpec,
+    Arguments, At, Body, CallKey, Cancel, Cause, CauseName, Committed, Decision, DecisionsRecorded, Draft,
+    Ended, Execution, Frozen, GuardVerdict, HandlerDecision, HandlerId, InputRequested, InputResolved,
+    Outcome, Output, Point, PostExecute, PreExecute, Proposed, Reason, Record, RequestId, Resolution,
+    Returned, Rewrite, Scene, Seam, Source, Subject, Token, Tool, ToolCall, ToolDispatched, ToolReturned,
+    ToolRewrite, ToolSpec,
     law::{CallFacts, CallOwes, Next, State},
 };
 use std::{
@@ -359,7 +360,7 @@ impl Trip {
             return Ok(());
         }
         let Some(execution) = self.execution() else { return Ok(()) };
-        let mut drafts = Vec::new();
+        let mut made = Vec::new();
         for (order, guard) in table.guards.iter().enumerate() {
             if !guard.matches.fit(&execution.scene, Some(&execution.tool.name)) {
                 continue;
@@ -381,9 +382,7 @@ impl Trip {
                     (GuardVerdict::Deny { reason }, Some(failure))
                 }
             };
-            let decision = DecisionRecorded {
-                point: Point::Guard,
-                subject: self.subject.clone(),
+            made.push(HandlerDecision {
                 id: guard.id.clone(),
                 order: u32::try_from(order).unwrap_or(u32::MAX),
                 decision: Decision::Guard(verdict),
@@ -391,13 +390,12 @@ impl Trip {
                 halt: None,
                 failure,
                 ms: millis(started.elapsed()),
-            };
-            drafts.push(Draft::new(self.at.clone(), decision));
+            });
         }
-        if !drafts.is_empty() {
-            let _enqueued = self.cx.commit(drafts)?;
+        match DecisionsRecorded::of(Point::Guard, &self.subject, made) {
+            Some(decided) => self.put(decided),
+            None => Ok(()),
         }
-        Ok(())
     }
 
     /// C-ASK-1: one request, published after its commit. Without a channel to a person it is settled at once.

@@ -137,16 +137,7 @@ impl State {
                 turn.cancelled = Some(c.clone());
                 turn.cancelled_at = record.seq;
             }
-            Body::DecisionRecorded(d) => {
-                if let Some(reason) = &d.halt
-                    && turn.halt.is_none()
-                    && !matches!(d.subject, Subject::Session(_))
-                {
-                    turn.halt =
-                        Some(Halt { by: d.id.clone(), reason: reason.clone(), subject: d.subject.clone() });
-                }
-                turn.decisions.push(d, record);
-            }
+            Body::DecisionRecorded(_) | Body::DecisionsRecorded(_) => turn.decide(record),
             _ => {
                 if let Body::AssistantMessage(m) = &record.body
                     && (m.usage.is_some() || m.finish != Finish::Interrupted)
@@ -249,6 +240,19 @@ impl Turn {
             compaction: None,
             compaction_tried: false,
         }
+    }
+
+    fn decide(&mut self, record: &Arc<Record>) {
+        let Some(decided) = record.body.decisions() else { return };
+        let halt = decided.made.iter().find_map(|made| Some((&made.id, made.halt.as_ref()?)));
+        if let Some((by, reason)) = halt
+            && self.halt.is_none()
+            && !matches!(decided.subject, Subject::Session(_))
+        {
+            let subject = decided.subject.clone();
+            self.halt = Some(Halt { by: by.clone(), reason: reason.clone(), subject });
+        }
+        self.decisions.push(decided, record);
     }
 
     /// A step is owed: the last one made calls, or steering stands behind it.

@@ -383,7 +383,9 @@ impl Next {
                     | Body::Own(_)
             );
         // Steering and injected context may come while a handler at a step's boundary is still deciding.
-        let crossed = matches!(body, Body::DecisionRecorded(d) if matches!(d.point, Point::Continuation | Point::Stop))
+        let at_boundary =
+            body.decisions().is_some_and(|d| matches!(d.point, Point::Continuation | Point::Stop));
+        let crossed = at_boundary
             && match self {
                 Next::Judge { point, .. } => *point == Point::PromptSubmit,
                 Next::Commit(drafts) => drafts.first().is_some_and(|d| match d.body() {
@@ -411,7 +413,9 @@ impl Next {
                 }
                 Next::Commit(drafts) => drafts.first().is_some_and(|d| d.body() == body),
                 Next::Judge { point, subject } => match body {
-                    Body::DecisionRecorded(d) => d.point == *point && d.subject == *subject,
+                    Body::DecisionRecorded(_) | Body::DecisionsRecorded(_) => {
+                        body.decisions().is_some_and(|d| d.point == *point && d.subject == subject)
+                    }
                     Body::UserMessage(_) | Body::PromptBlocked(_) => {
                         matches!(point, Point::PromptSubmit | Point::SessionStart | Point::SubagentStart)
                     }

@@ -1,8 +1,9 @@
 //! What records say: one struct a type, and the table of types.
 
+use super::decision::{DecisionRecorded, DecisionsRecorded};
 use crate::{
-    Content, Decision, Ended, Failure, Finish, Frozen, HandlerId, Outcome, Point, Reason, RequestHeader,
-    RequestId, Seq, SessionId, Source, Usage, outcome::CauseName, plan::Registered,
+    Content, Ended, Finish, Frozen, HandlerId, Outcome, Point, Reason, RequestHeader, RequestId, Seq,
+    SessionId, Source, Usage, outcome::CauseName, plan::Registered,
 };
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -103,6 +104,8 @@ bodies! {
     ToolRewrite = "tool/rewrite" v 1;
     /// A handler decided.
     DecisionRecorded = "decision/recorded" v 1;
+    /// Several handlers of a point decided without a pause between them.
+    DecisionsRecorded = "decisions/recorded" v 1;
     /// A person is asked.
     InputRequested = "input/requested" v 1;
     /// The question is settled.
@@ -453,50 +456,6 @@ pub struct ToolRewrite {
     pub effective: Frozen,
     /// Who proposed them.
     pub by: HandlerId,
-}
-
-/// What a decision is about. With the record's turn and step it is half of the decision's key.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Subject {
-    /// The start recorded there.
-    Session(Seq),
-    /// The prompt queued there.
-    Prompt(Seq),
-    /// A call of the record's step.
-    Call(crate::CallPath),
-    /// The end of a step.
-    Step(u32),
-    /// The compaction that began there.
-    Compaction(Seq),
-}
-
-/// `decision/recorded`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DecisionRecorded {
-    /// The point.
-    pub point: Point,
-    /// What it is about.
-    pub subject: Subject,
-    /// Who decided.
-    #[serde(flatten)]
-    pub id: HandlerId,
-    /// The place in the order of its point; beside the key, not in it.
-    pub order: u32,
-    /// What was decided.
-    pub decision: Decision,
-    /// Context that came with it.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub context: Vec<Arc<str>>,
-    /// The wish to halt the turn, if it came with one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub halt: Option<Reason>,
-    /// The failure that the decision stands for.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub failure: Option<Failure>,
-    /// How long the handler took, in milliseconds.
-    #[serde(default)]
-    pub ms: u64,
 }
 
 /// `input/requested`.

@@ -2,9 +2,11 @@
 
 mod body;
 mod codec;
+mod decision;
 
 pub use body::*;
 pub use codec::{DecodeError, decode, encode};
+pub use decision::*;
 
 use crate::{CallPath, Seq};
 use std::sync::Arc;

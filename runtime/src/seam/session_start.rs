@@ -78,9 +78,9 @@ impl Seam for SessionStart {
     fn record(decision: Started) -> Decision {
         Decision::SessionStart(decision)
     }
-    fn recall(decision: &Decision) -> Option<Started> {
+    fn recall(decision: &Decision) -> Option<&Started> {
         match decision {
-            Decision::SessionStart(d) => Some(*d),
+            Decision::SessionStart(d) => Some(d),
             _ => None,
         }
     }
