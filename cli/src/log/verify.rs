@@ -1,0 +1,91 @@
+//! `portcullis log verify`: is every record as it was written?
+
+use crate::{
+    log::args::VerifyArgs,
+    paint::{Paint, Tint},
+    problem::Problem,
+    store::{Project, each_record},
+};
+use portcullis::{Journal, JournalError, SessionId, law::State, sqlite::SqliteJournal};
+use serde::Serialize;
+use std::{
+    io::{self, Write},
+    process::ExitCode,
+};
+
+/// What was found in a session.
+#[derive(Debug, Serialize)]
+struct Row {
+    session: String,
+    /// How many records are sound, from the first on.
+    records: u64,
+    damage: Option<Damage>,
+}
+
+/// The first thing that is wrong.
+#[derive(Debug, Serialize)]
+struct Damage {
+    /// The record.
+    at: u64,
+    why: String,
+}
+
+/// Verifies all sessions, or one.
+pub(crate) async fn verify(args: &VerifyArgs) -> Result<ExitCode, Problem> {
+    let project = Project::find(&args.dir)?;
+    let journal = project.read()?;
+    let heads = journal.sessions().await?;
+    let mut names: Vec<&SessionId> = match &args.session {
+        None => heads.iter().map(|head| &head.session).collect(),
+        Some(name) => vec![&super::find(&project, &heads, name)?.session],
+    };
+    names.sort_by(|a, b| super::natural(a.as_str()).cmp(&super::natural(b.as_str())));
+    let mut sound = true;
+    let mut written = Ok(());
+    for name in names {
+        let row = look(&journal, name).await?;
+        sound &= row.damage.is_none();
+        if written.is_ok() {
+            written = print(&row, args.json);
+        }
+    }
+    super::shown(written, if sound { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+async fn look(journal: &SqliteJournal, name: &SessionId) -> Result<Row, Problem> {
+    let mut state = State::new();
+    let mut damage = None;
+    let read = each_record(journal, name, |record| {
+        if damage.is_none()
+            && let Err(error) = state.apply(record)
+        {
+            damage = Some(Damage { at: record.seq.0, why: error.to_string() });
+        }
+    })
+    .await;
+    match read {
+        Ok(()) => {}
+        Err(JournalError::Corrupt { at, why, .. }) => {
+            damage.get_or_insert(Damage { at: at.0, why });
+        }
+        Err(error) => return Err(error.into()),
+    }
+    let records = damage.as_ref().map_or(state.head().0, |damage| damage.at);
+    Ok(Row { session: name.to_string(), records, damage })
+}
+
+fn print(row: &Row, json: bool) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    if json {
+        return writeln!(out, "{}", serde_json::to_string(row)?);
+    }
+    let paint = Paint::stdout();
+    let Row { session, records, damage } = row;
+    match damage {
+        None => writeln!(out, "{session}  {}, {records} records", paint.tint(Tint::Good, "sound")),
+        Some(Damage { at, why }) => {
+            let found = paint.tint(Tint::Bad, &format!("damaged at record {at}"));
+            writeln!(out, "{session}  {found}: {why}; the {records} records before it are sound")
+        }
+    }
+}
