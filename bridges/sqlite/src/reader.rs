@@ -1,7 +1,10 @@
 //! The thread that reads. Each answer is one snapshot of what is durable, verified on the way out.
 
 use crate::{OpenError, error::damage, queue::Reply};
-use portcullis_runtime::{JournalError, Record, RequestId, Seq, SessionId, decode, journal::SessionHead};
+use portcullis_runtime::{
+    JournalError, Record, RequestId, Seq, SessionId, decode,
+    journal::{Chain, SessionHead},
+};
 use rusqlite::{Connection, OptionalExtension, params};
 use std::{
     path::Path,
@@ -88,9 +91,10 @@ fn read(
     if from.0 >= end {
         return Ok(records);
     }
+    let mut chain = behind(&snapshot, session, from).map_err(|e| failed(from.0.saturating_sub(1), e))?;
     let mut statement = snapshot
         .prepare_cached(
-            "SELECT seq, record FROM records WHERE session = ?1 AND seq >= ?2 AND seq < ?3 ORDER BY seq",
+            "SELECT seq, record, hash FROM records WHERE session = ?1 AND seq >= ?2 AND seq < ?3 ORDER BY seq",
         )
         .map_err(|e| failed(expected, e))?;
     let mut rows = statement
@@ -106,6 +110,9 @@ fn read(
         if record.seq.0 != expected {
             return Err(corrupt(expected, format!("it says it is record {}", record.seq)));
         }
+        let hash = row.get_ref(2).and_then(|hash| Ok(hash.as_blob_or_null()?));
+        let hash = hash.map_err(|e| failed(expected, e))?;
+        chain.check(session, text, None, hash).map_err(|e| corrupt(expected, e.to_string()))?;
         records.push(Arc::new(record));
         expected += 1;
     }
@@ -113,6 +120,15 @@ fn read(
         return Err(corrupt(expected, format!("it is missing; the session has {head} records")));
     }
     Ok(records)
+}
+
+/// Where the chain stands before `from`.
+fn behind(snapshot: &Connection, session: &SessionId, from: Seq) -> rusqlite::Result<Chain> {
+    let Some(last) = from.0.checked_sub(1) else { return Ok(Chain::default()) };
+    let hash = snapshot
+        .prepare_cached("SELECT hash FROM records WHERE session = ?1 AND seq = ?2")?
+        .query_row(params![session.as_str(), last.cast_signed()], |row| row.get(0))?;
+    Ok(Chain::behind(hash))
 }
 
 fn sessions(connection: &mut Connection) -> Result<Vec<SessionHead>, JournalError> {

@@ -1,11 +1,13 @@
 //! The journal: where records become durable. A trait, what its errors ask for, and the watermark that barriers, tickets
 //! and subscribers all wait on. Stores live in bridges; [`MemoryJournal`] is here because every rule is tested on it.
 
+mod chain;
 mod commits;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 mod memory;
 
+pub use chain::{Broken, Chain, Hash};
 pub use commits::{Commits, Subscription, Ticket};
 pub use memory::{Fault, MemoryJournal};
 
