@@ -1,11 +1,8 @@
 //! Who may write where: the sessions table as the writer knows it. Each transaction reads what it lacks, changes it here,
 //! and writes every changed row once, on the condition that it still is what was read.
 
-use crate::error::Trouble;
-use portcullis_runtime::{
-    JournalError, Seq, SessionId,
-    journal::{Chain, Hash},
-};
+use crate::{error::Trouble, stored};
+use portcullis_runtime::{JournalError, Seq, SessionId, journal::Chain};
 use rusqlite::{Connection, OptionalExtension, params};
 use std::collections::HashMap;
 
@@ -57,15 +54,9 @@ impl Pens {
         if let Some(chain) = pen.chain {
             return Ok(chain);
         }
-        if pen.head == 0 {
-            return Ok(Chain::default());
-        }
-        let last = pen.head - 1;
-        let hash: Option<Hash> = connection
-            .prepare_cached("SELECT hash FROM records WHERE session = ?1 AND seq = ?2")?
-            .query_row(params![session.as_str(), last], |row| row.get(0))
-            .map_err(|e| Trouble::within(session, Seq(last.cast_unsigned()), e))?;
-        Ok(Chain::behind(hash))
+        let head = pen.head.cast_unsigned();
+        stored::chain(connection, session, head)
+            .map_err(|e| Trouble::within(session, Seq(head.saturating_sub(1)), e))
     }
 
     /// Changes the row, in this transaction.

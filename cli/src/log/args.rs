@@ -29,7 +29,8 @@ pub(crate) struct ListArgs {
 pub(crate) enum LogMode {
     /// Reads every record of the sessions of DIR, or of one, and says whether all is as it was written
     ///
-    /// Each record has to read, to have its number without a gap, and to be lawful after those before it.
+    /// Each record has to read, to have its number without a gap, to be lawful behind those before it, and to be tied to them by
+    /// its hash; what else the journal keeps about it has to agree. Nothing is changed, also not where there is damage.
     Verify(VerifyArgs),
 }
 

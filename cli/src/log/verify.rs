@@ -4,9 +4,9 @@ use crate::{
     log::args::VerifyArgs,
     paint::{Paint, Tint},
     problem::Problem,
-    store::{Project, each_record},
+    store::Project,
 };
-use portcullis::{Journal, JournalError, SessionId, law::State, sqlite::SqliteJournal};
+use portcullis::{Journal, SessionId};
 use serde::Serialize;
 use std::{
     io::{self, Write},
@@ -19,6 +19,8 @@ struct Row {
     session: String,
     /// How many records are sound, from the first on.
     records: u64,
+    /// How many of these have a hash.
+    chained: u64,
     damage: Option<Damage>,
 }
 
@@ -43,7 +45,13 @@ pub(crate) async fn verify(args: &VerifyArgs) -> Result<ExitCode, Problem> {
     let mut sound = true;
     let mut written = Ok(());
     for name in names {
-        let row = look(&journal, name).await?;
+        let found = journal.verify(name).await?;
+        let row = Row {
+            session: name.to_string(),
+            records: found.records,
+            chained: found.chained,
+            damage: found.damage.map(|damage| Damage { at: damage.at.0, why: damage.why }),
+        };
         sound &= row.damage.is_none();
         if written.is_ok() {
             written = print(&row, args.json);
@@ -52,37 +60,21 @@ pub(crate) async fn verify(args: &VerifyArgs) -> Result<ExitCode, Problem> {
     super::shown(written, if sound { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-async fn look(journal: &SqliteJournal, name: &SessionId) -> Result<Row, Problem> {
-    let mut state = State::new();
-    let mut damage = None;
-    let read = each_record(journal, name, |record| {
-        if damage.is_none()
-            && let Err(error) = state.apply(record)
-        {
-            damage = Some(Damage { at: record.seq.0, why: error.to_string() });
-        }
-    })
-    .await;
-    match read {
-        Ok(()) => {}
-        Err(JournalError::Corrupt { at, why, .. }) => {
-            damage.get_or_insert(Damage { at: at.0, why });
-        }
-        Err(error) => return Err(error.into()),
-    }
-    let records = damage.as_ref().map_or(state.head().0, |damage| damage.at);
-    Ok(Row { session: name.to_string(), records, damage })
-}
-
 fn print(row: &Row, json: bool) -> io::Result<()> {
     let mut out = io::stdout().lock();
     if json {
         return writeln!(out, "{}", serde_json::to_string(row)?);
     }
     let paint = Paint::stdout();
-    let Row { session, records, damage } = row;
+    let Row { session, records, chained, damage } = row;
     match damage {
-        None => writeln!(out, "{session}  {}, {records} records", paint.tint(Tint::Good, "sound")),
+        None => {
+            write!(out, "{session}  {}, {records} records", paint.tint(Tint::Good, "sound"))?;
+            match records - chained {
+                0 => writeln!(out),
+                old => writeln!(out, ", {old} of them from before there were hashes"),
+            }
+        }
         Some(Damage { at, why }) => {
             let found = paint.tint(Tint::Bad, &format!("damaged at record {at}"));
             writeln!(out, "{session}  {found}: {why}; the {records} records before it are sound")

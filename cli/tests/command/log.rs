@@ -79,9 +79,16 @@ fn verify_says_whether_all_is_as_it_was_written() {
     assert_eq!(project.verify(&["run-1"]).code, Some(0), "its neighbour is sound");
     let json = project.verify(&["alpha", "--json"]);
     assert_eq!(json.code, Some(1));
-    assert!(json.out.contains(r#""records":2,"damage":{"at":2,"why":""#), "{}", json.out);
+    assert!(json.out.contains(r#""records":2,"chained":2,"damage":{"at":2,"why":""#), "{}", json.out);
 
     project.damage("DELETE FROM records WHERE session = 'run-1' AND seq = 5");
     let gap = project.verify(&["run-1"]);
     assert!(gap.out.starts_with("run-1  damaged at record 5: it is missing"), "{}", gap.out);
+
+    // As a version left it that had no hashes.
+    project.run(&["--session", "old"]);
+    project.damage("UPDATE records SET hash = NULL WHERE session = 'old'");
+    let old = project.verify(&["old"]);
+    assert_eq!(old.code, Some(0), "{}", old.out);
+    assert!(old.out.contains("of them from before there were hashes"), "{}", old.out);
 }
