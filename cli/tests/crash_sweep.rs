@@ -18,8 +18,10 @@ use house::{Mind, Ran, Staff, builder, finish};
 use logs::{Logs, stored};
 use once::{committed, each, ran_nothing_twice};
 use portcullis::{
-    Batch, Claim, Journal, JournalError, Ownership, Record, Seq, SessionId, Ticket, hooks::ClaudeHooks,
-    journal::SessionHead, sqlite::SqliteJournal,
+    Batch, Claim, Journal, JournalError, Ownership, Record, Seq, SessionId, Ticket,
+    hooks::ClaudeHooks,
+    journal::{SessionHead, Verified},
+    sqlite::SqliteJournal,
 };
 use rustix::process::{Signal, getpid, kill_process};
 use std::{
@@ -134,6 +136,10 @@ impl Journal for Deadly {
 
     fn sessions(&self) -> BoxFuture<'static, Result<Vec<SessionHead>, JournalError>> {
         self.inner.sessions()
+    }
+
+    fn verify(&self, session: &SessionId) -> BoxFuture<'static, Result<Verified, JournalError>> {
+        self.inner.verify(session)
     }
 }
 

@@ -33,6 +33,8 @@ mod pens;
 mod queue;
 mod reader;
 mod schema;
+mod stored;
+mod verify;
 mod weight;
 mod writer;
 
@@ -42,7 +44,8 @@ pub use schema::SCHEMA;
 use futures::{channel::oneshot, future::BoxFuture};
 use lock::Lock;
 use portcullis_runtime::{
-    Batch, Claim, Journal, JournalError, Ownership, Record, Seq, SessionId, Ticket, journal::SessionHead,
+    Batch, Claim, Journal, JournalError, Ownership, Record, Seq, SessionId, Ticket,
+    journal::{SessionHead, Verified},
 };
 use queue::{Append, Operation, Reply, stopped};
 use reader::Query;
@@ -51,6 +54,7 @@ use std::{
     path::{Path, PathBuf},
     sync::{Arc, atomic::Ordering},
 };
+use verify::{Pass, Step};
 
 /// A transaction takes up to so many records, or one append if that has more. It takes fewer when no more wait, after a
 /// pause of at most 2 ms, and of a quarter of the last transaction, for those who were just answered.
@@ -243,6 +247,20 @@ impl Journal for SqliteJournal {
     ) -> BoxFuture<'static, Result<Vec<Arc<Record>>, JournalError>> {
         let session = session.clone();
         self.ask(move |reply| Query::Read { session, from, limit, reply })
+    }
+
+    /// In parts, between which other reads have their turn.
+    fn verify(&self, session: &SessionId) -> BoxFuture<'static, Result<Verified, JournalError>> {
+        let journal = self.clone();
+        let mut pass = Box::new(Pass::new(session));
+        Box::pin(async move {
+            loop {
+                match journal.ask(move |reply| Query::Verify { pass, reply }).await? {
+                    Step::Further(further) => pass = further,
+                    Step::Done(found) => return Ok(found),
+                }
+            }
+        })
     }
 
     fn sessions(&self) -> BoxFuture<'static, Result<Vec<SessionHead>, JournalError>> {

@@ -78,6 +78,19 @@ impl Project {
         done(&mut self.command("log", args))
     }
 
+    pub(crate) fn verify(&self, args: &[&str]) -> Done {
+        let mut command = portcullis();
+        command.args(["log", "verify"]).arg(self.path()).args(args);
+        done(&mut command)
+    }
+
+    /// Changes the journal behind its back.
+    pub(crate) fn damage(&self, sql: &str) {
+        let file = self.path().join(".portcullis/journal.db");
+        let changed = rusqlite::Connection::open(file).unwrap().execute(sql, []).unwrap();
+        assert!(changed > 0, "nothing was changed by {sql}");
+    }
+
     /// Starts `run --json ARGS…` and reads its records up to the first of this type.
     pub(crate) fn until(&self, kind: &str, args: &[&str]) -> Live {
         let mut command = self.command("run", &["--json"]);

@@ -28,6 +28,22 @@ struct Envelope<'a> {
     data: &'a RawValue,
 }
 
+/// What a line says of its record, all but the data.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RecordHeader {
+    /// Its position in the log.
+    pub seq: Seq,
+    /// When it was made: milliseconds since 1970.
+    pub time: u64,
+    /// Its type.
+    pub kind: String,
+    /// The version of the type that it was written in.
+    pub version: u32,
+    /// What it is about.
+    pub at: At,
+}
+
 /// Why a text is no record of ours.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -87,13 +103,23 @@ pub fn encode(record: &Record) -> String {
     serde_json::to_string(&envelope).expect("records have text keys only")
 }
 
-/// Reads a record back.
-pub fn decode(text: &str) -> Result<Record, DecodeError> {
-    let envelope: Envelope<'_> = serde_json::from_str(text).map_err(|e| DecodeError::Shape {
+fn envelope(text: &str) -> Result<Envelope<'_>, DecodeError> {
+    serde_json::from_str(text).map_err(|e| DecodeError::Shape {
         at: "?".into(),
         kind: "?".into(),
         why: e.to_string(),
-    })?;
+    })
+}
+
+/// Reads what a line says of its record, also of one whose type is not known here.
+pub fn decode_header(text: &str) -> Result<RecordHeader, DecodeError> {
+    let Envelope { seq, time, kind, v, turn, step, call, .. } = envelope(text)?;
+    Ok(RecordHeader { seq, time, kind: kind.into_owned(), version: v, at: At { turn, step, call } })
+}
+
+/// Reads a record back.
+pub fn decode(text: &str) -> Result<Record, DecodeError> {
+    let envelope = envelope(text)?;
     let at = At { turn: envelope.turn, step: envelope.step, call: envelope.call };
     let shape = |why: String| DecodeError::Shape {
         at: envelope.seq.to_string(),

@@ -5,7 +5,7 @@ mod codec;
 mod decision;
 
 pub use body::*;
-pub use codec::{DecodeError, decode, encode};
+pub use codec::{DecodeError, RecordHeader, decode, decode_header, encode};
 pub use decision::*;
 
 use crate::{CallPath, Seq};
