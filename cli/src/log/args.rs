@@ -31,6 +31,17 @@ pub(crate) enum LogMode {
     ///
     /// Each record has to read, to have its number without a gap, and to be lawful after those before it.
     Verify(VerifyArgs),
+    /// Shows a session as the timeline that `run` showed
+    Show(ShowArgs),
+    /// Writes a session to a file of JSON lines, from which `import` takes it into another project
+    ///
+    /// The first line says which sessions follow and how many records each has; then come their records, a line each, as the
+    /// journal keeps them.
+    Export(ExportArgs),
+    /// Takes the sessions of an exported file into the journal of DIR
+    ///
+    /// The file is checked whole before anything is written. A session that is there already is not touched.
+    Import(ImportArgs),
 }
 
 /// The arguments of `log verify`.
@@ -44,4 +55,40 @@ pub(crate) struct VerifyArgs {
     /// Prints one line of JSON a session
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// The arguments of `log show`.
+#[derive(Debug, Args)]
+pub(crate) struct ShowArgs {
+    /// The project
+    pub(crate) dir: PathBuf,
+    /// The session
+    pub(crate) session: String,
+    /// Prints one line of JSON a record
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// The arguments of `log export`.
+#[derive(Debug, Args)]
+pub(crate) struct ExportArgs {
+    /// The project
+    pub(crate) dir: PathBuf,
+    /// The session
+    pub(crate) session: String,
+    /// With the sessions of its subagents
+    #[arg(long)]
+    pub(crate) tree: bool,
+    /// Writes to this file, which must not exist, and not to the terminal
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+}
+
+/// The arguments of `log import`.
+#[derive(Debug, Args)]
+pub(crate) struct ImportArgs {
+    /// The project
+    pub(crate) dir: PathBuf,
+    /// The exported file; `-` reads it from standard input
+    pub(crate) file: PathBuf,
 }

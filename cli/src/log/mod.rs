@@ -1,11 +1,13 @@
-//! `portcullis log`: what the journal holds. Only reads, so it also works beside a live run.
+//! `portcullis log`: what the journal holds. All but `import` only read, and also work beside a live run.
 
 pub(crate) mod args;
+mod export;
+mod import;
 mod list;
 mod verify;
 
 use crate::{problem::Problem, store::Project};
-use args::{LogArgs, LogMode};
+use args::{ListArgs, LogArgs, LogMode};
 use portcullis::{SessionId, journal::SessionHead};
 use std::{io, process::ExitCode};
 
@@ -13,6 +15,11 @@ use std::{io, process::ExitCode};
 pub(crate) async fn log(args: LogArgs) -> Result<ExitCode, Problem> {
     match (args.mode, args.list) {
         (Some(LogMode::Verify(args)), _) => verify::verify(&args).await,
+        (Some(LogMode::Show(args)), _) => {
+            list::list(&ListArgs { dir: args.dir, session: Some(args.session), json: args.json }).await
+        }
+        (Some(LogMode::Export(args)), _) => export::export(&args).await,
+        (Some(LogMode::Import(args)), _) => import::import(&args).await,
         (None, Some(args)) => list::list(&args).await,
         // Without a subcommand, clap asks for the project.
         (None, None) => {
