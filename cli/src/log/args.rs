@@ -1,6 +1,7 @@
 //! The arguments of `portcullis log`.
 
 use clap::{Args, Subcommand};
+use portcullis::ForkAt;
 use std::path::PathBuf;
 
 /// The arguments of `log`: those of the list, or a subcommand.
@@ -42,6 +43,16 @@ pub(crate) enum LogMode {
     ///
     /// The file is checked whole before anything is written. A session that is there already is not touched.
     Import(ImportArgs),
+    /// Makes another session that goes on from a place in this one
+    ///
+    /// The new session has a copy of the log up to there; the old one is not changed. A turn that is open there is closed
+    /// `interrupted` in the copy. `run --session NAME` goes on with it.
+    Fork(ForkArgs),
+    /// Compares two sessions, and says where they differ first
+    ///
+    /// What happened is compared by its place: turn, step, call, and what was recorded there. Times, what requests used and
+    /// the names of the sessions are no difference.
+    Diff(DiffArgs),
 }
 
 /// The arguments of `log verify`.
@@ -91,4 +102,34 @@ pub(crate) struct ImportArgs {
     pub(crate) dir: PathBuf,
     /// The exported file; `-` reads it from standard input
     pub(crate) file: PathBuf,
+}
+
+/// The arguments of `log fork`.
+#[derive(Debug, Args)]
+pub(crate) struct ForkArgs {
+    /// The project
+    pub(crate) dir: PathBuf,
+    /// The session
+    pub(crate) session: String,
+    /// Behind this turn, or this step of it; where the log ends otherwise
+    #[arg(long, value_name = "TURN[.STEP]")]
+    pub(crate) at: Option<ForkAt>,
+    /// The name of the new session; SESSION-fork-1, -2, … otherwise
+    #[arg(long = "as", value_name = "NAME")]
+    pub(crate) name: Option<String>,
+}
+
+/// The arguments of `log diff`.
+#[derive(Debug, Args)]
+#[command(after_help = "Exit codes: 0 they say the same, 1 they differ, 2 it could not look.")]
+pub(crate) struct DiffArgs {
+    /// The project
+    pub(crate) dir: PathBuf,
+    /// A session, or an exported file (by a path with a `/` in it, or that ends in .jsonl)
+    pub(crate) left: String,
+    /// The other one
+    pub(crate) right: String,
+    /// Prints one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
 }

@@ -1,7 +1,10 @@
-//! `portcullis log`: what the journal holds. All but `import` only read, and also work beside a live run.
+//! `portcullis log`: what the journal holds. All but `import` and `fork` only read, and also work beside a live run.
 
 pub(crate) mod args;
+mod beside;
+mod diff;
 mod export;
+mod fork;
 mod import;
 mod list;
 mod verify;
@@ -20,6 +23,8 @@ pub(crate) async fn log(args: LogArgs) -> Result<ExitCode, Problem> {
         }
         (Some(LogMode::Export(args)), _) => export::export(&args).await,
         (Some(LogMode::Import(args)), _) => import::import(&args).await,
+        (Some(LogMode::Fork(args)), _) => fork::fork(&args).await,
+        (Some(LogMode::Diff(args)), _) => diff::diff(&args).await,
         (None, Some(args)) => list::list(&args).await,
         // Without a subcommand, clap asks for the project.
         (None, None) => {

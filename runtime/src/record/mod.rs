@@ -2,6 +2,8 @@
 
 mod body;
 mod codec;
+mod seqs;
+mod times;
 
 pub use body::*;
 pub use codec::{DecodeError, decode, encode};
