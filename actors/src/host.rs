@@ -278,6 +278,8 @@ async fn open_session(
                 SessionCreated { id: id.clone(), cwd: cwd.into(), channel, parent, seed: None, cleared };
             drafts.push(Draft::new(At::session(), created));
         }
+        // It starts, and nothing in it was cut off.
+        Some(_) if state.is_fresh_fork() => {}
         Some(_) => drafts.push(Draft::new(At::session(), SessionResumed {})),
     }
     let info = match (&child, state.created()) {

@@ -16,6 +16,7 @@ mod contain;
 mod control;
 mod cx;
 mod events;
+mod fork;
 mod handles;
 mod hooks;
 mod host;
@@ -34,6 +35,7 @@ mod watchdog;
 pub use blocking::blocking;
 pub use control::{Answer, AnswerError, Ask};
 pub use events::{Event, Events};
+pub use fork::ForkFailed;
 pub use handles::{Session, SubmitError, Turn, TurnCost, TurnEnds};
 pub use host::OpenError;
 #[doc(hidden)]

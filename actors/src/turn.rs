@@ -143,8 +143,11 @@ impl Driver {
             }
             Next::OpenStep { step } => self.ledger_read(|s| self.step(s, step)),
             Next::Model { attempt } => {
-                let at = self.ledger_read(|s| At::step(s.open_turn().unwrap_or_default(), s.step_number()));
-                vec![Draft::new(at, ModelRequested { attempt })]
+                let (at, digest) = self.ledger_read(|s| {
+                    let at = At::step(s.open_turn().unwrap_or_default(), s.step_number());
+                    (at, s.transcript().digest())
+                });
+                vec![Draft::new(at, ModelRequested { attempt, digest: Some(digest) })]
             }
             Next::Summarise => Box::pin(self.summarise()).await?,
             Next::Call { .. } => {
@@ -264,7 +267,9 @@ impl Driver {
         if s.header() != Some(header) {
             drafts.push(Draft::new(at.clone(), HeaderChanged(header.clone())));
         }
-        drafts.push(Draft::new(at, ModelRequested { attempt: 1 }));
+        // Neither of these adds a message.
+        let digest = Some(s.transcript().digest());
+        drafts.push(Draft::new(at, ModelRequested { attempt: 1, digest }));
         drafts
     }
 

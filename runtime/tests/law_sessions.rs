@@ -78,7 +78,7 @@ impl Play {
 
     #[track_caller]
     fn model(&mut self, message: AssistantMessage) {
-        self.add(self.step(), ModelRequested { attempt: 1 });
+        self.add(self.step(), ModelRequested { attempt: 1, digest: None });
         assert_eq!(self.state.transcript().last_role(), Some(Role::User), "C-LOG-8");
         self.add(self.step(), message);
     }

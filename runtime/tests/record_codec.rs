@@ -44,12 +44,12 @@ fn lines() -> Vec<(At, Body, &'static str)> {
                     session: SessionId::new("p0").expect("a name"),
                     call: CallKey { turn: 1, step: 1, call: CallPath::top(2).nested(0) },
                 }),
-                seed: Some(Seed { session: SessionId::new("f0").expect("a name"), seq: Seq(7) }),
+                seed: Some(Seed { session: SessionId::new("f0").expect("a name"), seq: Seq(7), own: Seq(9) }),
                 cleared: Some(SessionId::new("c0").expect("a name")),
                 ..created()
             }
             .into(),
-            r#""type":"session/created","v":1,"data":{"id":"s1","cwd":"/w","channel":"cli","parent":{"session":"p0","call":{"turn":1,"step":1,"call":[2,0]}},"seed":{"session":"f0","seq":7},"cleared":"c0"}"#,
+            r#""type":"session/created","v":1,"data":{"id":"s1","cwd":"/w","channel":"cli","parent":{"session":"p0","call":{"turn":1,"step":1,"call":[2,0]}},"seed":{"session":"f0","seq":7,"own":9},"cleared":"c0"}"#,
         ),
         (
             At::session(),
@@ -115,8 +115,8 @@ fn lines() -> Vec<(At, Body, &'static str)> {
         ),
         (
             At::step(1, 2),
-            ModelRequested { attempt: 1 }.into(),
-            r#""type":"model/requested","v":1,"turn":1,"step":2,"data":{"attempt":1}"#,
+            ModelRequested { attempt: 1, digest: Some("ab".into()) }.into(),
+            r#""type":"model/requested","v":1,"turn":1,"step":2,"data":{"attempt":1,"digest":"ab"}"#,
         ),
         (
             At::step(1, 2),

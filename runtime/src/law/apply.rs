@@ -20,6 +20,7 @@ impl State {
         self.enclosed(record).and_then(|()| self.place(record)).map_err(invalid)?;
         self.change(record);
         self.head = record.seq.0 + 1;
+        self.fork_begins();
         Ok(())
     }
 

@@ -188,17 +188,26 @@ impl State {
     }
 
     /// A start that was being judged when the process went gives way to the new one; what its handlers have added stands.
-    /// That a conversation was summarised does not: it is told together with the resume.
+    /// That a conversation was summarised or forked does not: it is told together with the resume.
     fn keep_started(&mut self) {
+        let stays = |source: StartSource| matches!(source, StartSource::Compact | StartSource::Fork);
         let Some(turn) = self.turn.as_deref().filter(|t| t.settled == 0 && t.owed.is_empty()) else {
-            return self.starts.retain(|(_, source)| *source == StartSource::Compact);
+            return self.starts.retain(|(_, source)| stays(*source));
         };
         let added = self.start_with_context(turn);
-        let added = added.filter(|(place, _)| self.starts[*place].1 != StartSource::Compact);
+        let added = added.filter(|(place, _)| !stays(self.starts[*place].1));
         if let (Some(turn), Some((_, added))) = (self.turn.as_deref_mut(), added) {
             turn.owed = added;
         }
-        self.starts.retain(|(_, source)| *source == StartSource::Compact);
+        self.starts.retain(|(_, source)| stays(*source));
+    }
+
+    /// With the last record that a fork took over it starts, whatever was owed in the session that it was taken from.
+    pub(super) fn fork_begins(&mut self) {
+        if self.is_fresh_fork() {
+            self.starts.retain(|(_, source)| *source == StartSource::Compact);
+            self.starts.push((Seq(0), StartSource::Fork));
+        }
     }
 
     /// `session/resumed`: whatever was in flight when the process went will not come back.

@@ -213,6 +213,12 @@ impl State {
         self.created.as_ref()
     }
 
+    /// True for a fork that has no record of its own yet.
+    pub fn is_fresh_fork(&self) -> bool {
+        let seed = self.created.as_ref().and_then(|created| created.seed.as_ref());
+        seed.is_some_and(|seed| seed.own == Seq(self.head))
+    }
+
     /// True after `session/closed`.
     pub fn is_closed(&self) -> bool {
         self.closed

@@ -166,8 +166,12 @@ pub struct Parent {
 pub struct Seed {
     /// The session forked.
     pub session: SessionId,
-    /// The last record taken over.
+    /// The last record of that session that was taken over, by its number there.
     pub seq: Seq,
+    /// This log's first record of its own: those before it were taken over, or close what was open in them. 0 when it is not
+    /// known.
+    #[serde(default)]
+    pub own: Seq,
 }
 
 /// `session/resumed`.
@@ -346,6 +350,10 @@ pub struct HeaderChanged(pub Arc<RequestHeader>);
 pub struct ModelRequested {
     /// Which attempt at this step's request, from 1.
     pub attempt: u32,
+    /// [`Transcript::digest`](crate::law::Transcript::digest) of the conversation that it carries: whoever makes the request
+    /// anew from the log knows whether it is the same. Logs of older versions have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<Arc<str>>,
 }
 
 /// `assistant/message`.

@@ -3,6 +3,8 @@
 mod body;
 mod codec;
 mod decision;
+mod seqs;
+mod times;
 
 pub use body::*;
 pub use codec::{DecodeError, RecordHeader, decode, decode_header, encode};

@@ -377,7 +377,7 @@ impl Driver {
             // The append that opened the step was cut.
             self.add(at.clone(), super::header("again"))?;
         }
-        self.add(at.clone(), ModelRequested { attempt })?;
+        self.add(at.clone(), ModelRequested { attempt, digest: None })?;
         assert_eq!(self.state.next(None), Next::Await, "the model is at work");
         for _ in 0..self.tape.pick(3) {
             self.outside()?;
