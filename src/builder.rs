@@ -1,11 +1,14 @@
 //! The builder: the one place that knows both the actors and the bridges.
 
-use portcullis_actors::{Config, Leftover, LiveCall, Session, SessionOptions, Stall, StartError};
+use portcullis_actors::{Config, Health, Leftover, LiveCall, Session, SessionOptions, Stall, StartError};
 use portcullis_runtime::{
     BadSessionId, Extension, ForkAt, Journal, Limits, MemoryJournal, Model, Registered, Registrar, SessionId,
     Table, Tool, plan::TableError,
 };
 use std::{sync::Arc, time::Duration};
+
+/// After which time a session without work leaves memory, unless the builder says otherwise.
+const IDLE_AFTER: Duration = Duration::from_secs(600);
 
 /// Puts a runtime together. See [`Runtime::builder`].
 #[must_use = "a builder does nothing until it is started"]
@@ -18,6 +21,7 @@ pub struct Builder {
     system: Arc<str>,
     limits: Limits,
     arbiters: Option<usize>,
+    idle_after: Option<Duration>,
     required: Vec<String>,
 }
 
@@ -86,6 +90,15 @@ impl Builder {
         self
     }
 
+    /// Lets a session leave memory when it has had nothing to do for this long, or has waited for a person and nothing else:
+    /// its pen is given back, its actors stop, and its handle stays good; whatever is sent to it brings it back where its log
+    /// ends. It goes within a quarter of that time more, or 30 s. `None` keeps every session. Ten minutes unless it is said
+    /// here.
+    pub fn idle_after(mut self, time: impl Into<Option<Duration>>) -> Builder {
+        self.idle_after = time.into();
+        self
+    }
+
     /// The runtime must not start without this handler, named `owner/handler`.
     pub fn require(mut self, handler: impl Into<String>) -> Builder {
         self.required.push(handler.into());
@@ -108,6 +121,7 @@ impl Builder {
             system: self.system,
             limits: self.limits,
             arbiters: self.arbiters,
+            idle_after: self.idle_after,
             required: self.required,
         };
         Ok(Runtime { inner: portcullis_actors::Runtime::start(config).await? })
@@ -158,6 +172,7 @@ impl Runtime {
             system: "".into(),
             limits: Limits::default(),
             arbiters: None,
+            idle_after: Some(IDLE_AFTER),
             required: Vec::new(),
         }
     }
@@ -241,7 +256,12 @@ impl Runtime {
         self.inner.live_calls()
     }
 
-    /// The live sessions.
+    /// How many sessions there are, in memory and away.
+    pub fn health(&self) -> Health {
+        self.inner.health()
+    }
+
+    /// The sessions in memory.
     pub fn live_sessions(&self) -> Vec<SessionId> {
         self.inner.live_sessions()
     }

@@ -21,8 +21,10 @@ mod handles;
 mod hooks;
 mod host;
 mod judge;
+mod leave;
 mod ledger;
 mod pipeline;
+mod presence;
 mod registry;
 mod runtime;
 mod session;
@@ -40,5 +42,5 @@ pub use handles::{Session, SubmitError, Turn, TurnCost, TurnEnds};
 pub use host::OpenError;
 #[doc(hidden)]
 pub use ledger::Ledger;
-pub use runtime::{Config, Leftover, LiveCall, Runtime, SessionOptions, StartError};
+pub use runtime::{Config, Health, Leftover, LiveCall, Runtime, SessionOptions, StartError};
 pub use watchdog::Stall;

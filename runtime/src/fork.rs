@@ -168,9 +168,8 @@ fn is_taken(record: &Record, waiting: &BTreeSet<Seq>) -> bool {
     match &record.body {
         Body::PromptQueued(_) => !waiting.contains(&record.seq),
         Body::SessionClosed(_) => false,
-        Body::DecisionRecorded(decided) => {
-            !matches!(&decided.subject, Subject::Prompt(seq) if waiting.contains(seq))
-        }
-        _ => true,
+        body => !body
+            .decisions()
+            .is_some_and(|d| matches!(d.subject, Subject::Prompt(seq) if waiting.contains(seq))),
     }
 }

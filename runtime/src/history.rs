@@ -104,14 +104,21 @@ fn places(records: &[Arc<Record>]) -> Vec<(Place, Body, Arc<Record>)> {
     let mut seen: HashMap<Place, u32> = HashMap::new();
     let mut out = Vec::with_capacity(records.len());
     for record in records {
-        let body = nameless(&record.body.timeless().with_seqs(&ordinal), &names);
-        let At { turn, step, call } = record.at.clone();
-        let call = call.map(|call| call.positions().to_vec());
-        let mut place = Place { turn, step, call, what: what(&body), nth: 0 };
-        let nth = seen.entry(place.clone()).or_default();
-        place.nth = *nth;
-        *nth += 1;
-        out.push((place, body, record.clone()));
+        // How many records the decisions of a point are is not what was decided.
+        let bodies = match record.body.decisions() {
+            Some(decisions) => decisions.each().map(Body::from).collect(),
+            None => vec![record.body.clone()],
+        };
+        for body in bodies {
+            let body = nameless(&body.timeless().with_seqs(&ordinal), &names);
+            let At { turn, step, call } = record.at.clone();
+            let call = call.map(|call| call.positions().to_vec());
+            let mut place = Place { turn, step, call, what: what(&body), nth: 0 };
+            let nth = seen.entry(place.clone()).or_default();
+            place.nth = *nth;
+            *nth += 1;
+            out.push((place, body, record.clone()));
+        }
     }
     out
 }

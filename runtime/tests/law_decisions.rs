@@ -24,7 +24,7 @@ fn judged() -> State {
         Draft::new(At::turn(1), UserMessage { content: "go".into(), source: Source::User, from: Seq(2) }),
         Draft::new(step(), StepStart {}),
         Draft::new(step(), header("be brief")),
-        Draft::new(step(), ModelRequested { attempt: 1 }),
+        Draft::new(step(), ModelRequested { attempt: 1, digest: None }),
         Draft::new(step(), calls(&[("c", "Bash", "{}")])),
         Draft::new(call(), sealed("c", "Bash", "{}")),
     ];

@@ -12,7 +12,7 @@ pub(crate) use lanes::Lanes;
 
 use crate::{
     control::{Answer, AnswerError, Ask, Control, Waiting},
-    cx::SessionCx,
+    cx::{SessionCx, Wait},
     judge::{Stop, judge},
     runtime::LiveCall,
 };
@@ -60,8 +60,9 @@ struct Trip {
 }
 
 /// A question that waits. Given up (a cancel, a body that dropped the call), it is withdrawn: whoever answers it then is
-/// told, and nobody waits for what cannot come.
+/// told, and nobody waits for what cannot come. A session that leaves memory gives up nothing: the question stays.
 struct Question<'q> {
+    cx: &'q SessionCx,
     asks: &'q Control,
     request: &'q RequestId,
     settled: bool,
@@ -76,7 +77,7 @@ impl Question<'_> {
 
 impl Drop for Question<'_> {
     fn drop(&mut self) {
-        if !self.settled {
+        if !self.settled && !self.cx.leaving.get() {
             self.asks.settled(self.request, Err(AnswerError::Settled));
         }
     }
@@ -100,7 +101,7 @@ impl Drop for Trip {
     /// its body, which was dropped with it, is brought back as cancelled. The law answers the rest.
     fn drop(&mut self) {
         let running = self.cx.ledger.read(|s| s.running(&self.key.call));
-        if let (Some(attempt), Some(_)) = (running, &self.made) {
+        if let (Some(attempt), Some(_), false) = (running, &self.made, self.cx.leaving.get()) {
             let cause = CauseName(self.cancel.cause().unwrap_or(Cause::Parent));
             let outcome = Arc::new(Outcome::ended(Ended::Cancelled { cause }));
             if let Err(stop) = self.put(ToolReturned { attempt, outcome, ms: 0 }) {
@@ -448,7 +449,8 @@ impl Trip {
                 waiting
             }
         };
-        let mut question = Question { asks: &self.cx.asks, request: &request, settled: false };
+        let mut question = Question { cx: &self.cx, asks: &self.cx.asks, request: &request, settled: false };
+        let _person = self.cx.waits_for(Wait::Person(self.key.call.clone()));
         let answered = select(waiting.answer.wait(), Box::pin(self.cancel.cancelled()));
         let (answer, by) = match self.cx.pass.away(answered).await {
             Either::Left((given, _)) => given,

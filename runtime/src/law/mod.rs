@@ -244,6 +244,11 @@ impl State {
         self.turn.as_ref().map(|t| t.number)
     }
 
+    /// How many turns have begun.
+    pub fn turns(&self) -> u64 {
+        self.turns
+    }
+
     /// How the last turn that is over ended; `None` before the first end.
     pub fn last_end(&self) -> Option<&EndReason> {
         self.ended.as_ref()

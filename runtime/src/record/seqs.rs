@@ -26,6 +26,7 @@ impl Body {
             Body::SteeringMessage(message) => message.from = message.from.map(to),
             Body::TurnEnd(end) => end.dropped.iter_mut().for_each(|seq| *seq = to(*seq)),
             Body::DecisionRecorded(decided) => decided.subject = decided.subject.with_seqs(to),
+            Body::DecisionsRecorded(several) => several.subject = several.subject.with_seqs(to),
             Body::CompactionStarted(CompactionStarted { from, to: last, .. })
             | Body::CompactionEnded(CompactionEnded { from, to: last, .. }) => {
                 (*from, *last) = (to(*from), to(*last));

@@ -8,7 +8,8 @@ impl Body {
     pub fn timeless(&self) -> Body {
         let mut body = self.clone();
         match &mut body {
-            Body::DecisionRecorded(decided) => decided.ms = 0,
+            Body::DecisionRecorded(decided) => decided.made.ms = 0,
+            Body::DecisionsRecorded(several) => several.decisions.iter_mut().for_each(|made| made.ms = 0),
             Body::ToolReturned(returned) => returned.ms = 0,
             Body::Own(own) => *own = without_ms(own),
             _ => {}
