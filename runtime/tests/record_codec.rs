@@ -115,7 +115,7 @@ fn lines() -> Vec<(At, Body, &'static str)> {
         ),
         (
             At::step(1, 2),
-            ModelRequested { attempt: 1, digest: Some("ab".into()) }.into(),
+            ModelRequested { attempt: 1, digest: Some(Carried::Digest("ab".into())) }.into(),
             r#""type":"model/requested","v":1,"turn":1,"step":2,"data":{"attempt":1,"digest":"ab"}"#,
         ),
         (

@@ -1,5 +1,6 @@
 //! What records say: one struct a type, and the table of types.
 
+use super::carried::Carried;
 use super::decision::{DecisionRecorded, DecisionsRecorded};
 use crate::{
     Content, Ended, Finish, Frozen, HandlerId, Outcome, Point, Reason, RequestHeader, RequestId, Seq,
@@ -350,10 +351,10 @@ pub struct HeaderChanged(pub Arc<RequestHeader>);
 pub struct ModelRequested {
     /// Which attempt at this step's request, from 1.
     pub attempt: u32,
-    /// [`Transcript::digest`](crate::law::Transcript::digest) of the conversation that it carries: whoever makes the request
-    /// anew from the log knows whether it is the same. Logs of older versions have none.
+    /// Which conversation it carries: whoever makes the request anew from the log knows whether it is the same. Logs of
+    /// older versions do not say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub digest: Option<Arc<str>>,
+    pub digest: Option<Carried>,
 }
 
 /// `assistant/message`.

@@ -1,12 +1,14 @@
 //! The session log's records: append-only, numbered from 0 without gaps, versioned by type.
 
 mod body;
+mod carried;
 mod codec;
 mod decision;
 mod seqs;
 mod times;
 
 pub use body::*;
+pub use carried::Carried;
 pub use codec::{DecodeError, RecordHeader, decode, decode_header, encode};
 pub use decision::*;
 
