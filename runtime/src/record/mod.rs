@@ -4,7 +4,7 @@ mod body;
 mod codec;
 
 pub use body::*;
-pub use codec::{DecodeError, RecordHeader, decode, decode_header, encode};
+pub use codec::{DecodeError, RecordHeader, decode, decode_apart, decode_header, encode, encode_apart};
 
 use crate::{CallPath, Seq};
 use std::sync::Arc;
