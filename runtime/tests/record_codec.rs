@@ -427,3 +427,24 @@ fn headers_are_shared_not_copied() {
     let Body::HeaderChanged(body) = Body::from(changed.clone()) else { panic!("another type") };
     assert!(Arc::ptr_eq(&body.0, &changed.0));
 }
+
+// C-LOG-1: data that are kept beside the line make the same record.
+#[test]
+fn data_may_stand_apart() {
+    for (at, body, _) in lines() {
+        let record = Draft::new(at, body).seal(Seq(7), 5);
+        let whole = encode(&record);
+        let (line, data) = encode_apart(&record, 0);
+        let data = data.expect("more than nothing");
+        assert_eq!(line.replace("\"data\":null", &format!("\"data\":{data}")), whole);
+        assert_eq!(decode_apart(&line, &data), decode(&whole));
+        assert_ne!(decode(&line), decode(&whole), "alone it is another one, if any: {line}");
+        let header = decode_header(&line).unwrap();
+        assert_eq!(Ok(header.clone()), decode_header(&whole));
+        assert_eq!(
+            (header.seq, header.at, &*header.kind),
+            (record.seq, record.at.clone(), record.body.kind())
+        );
+        assert_eq!(encode_apart(&record, data.len()), (whole, None));
+    }
+}

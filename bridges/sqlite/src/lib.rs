@@ -34,12 +34,14 @@ mod queue;
 mod reader;
 mod schema;
 mod stored;
+mod tail;
 mod verify;
 mod weight;
 mod writer;
 
 pub use error::OpenError;
 pub use schema::SCHEMA;
+pub use tail::TornTail;
 
 use futures::{channel::oneshot, future::BoxFuture};
 use lock::Lock;
@@ -100,6 +102,7 @@ struct Shared {
     /// `None` when opened for reading only.
     writer: Option<writer::Handle>,
     file: PathBuf,
+    torn: Option<TornTail>,
     _lock: Option<Lock>,
 }
 
@@ -120,10 +123,11 @@ impl SqliteJournal {
     pub fn open_with(path: impl AsRef<Path>, options: Options) -> Result<SqliteJournal, OpenError> {
         let file = place(path.as_ref())?;
         let lock = Lock::take(&file)?;
+        let torn = tail::look(&file)?;
         let writing = schema::writer(&file, options.quota)?;
         let reader = reader::Handle::start(&file, schema::reader(&file)?)?;
         let writer = Some(writer::Handle::start(&file, writing)?);
-        Ok(SqliteJournal { shared: Arc::new(Shared { reader, writer, file, _lock: Some(lock) }) })
+        Ok(SqliteJournal { shared: Arc::new(Shared { reader, writer, file, torn, _lock: Some(lock) }) })
     }
 
     /// Opens an existing journal for reading, also while another process writes it. Claims, appends and releases are
@@ -133,8 +137,9 @@ impl SqliteJournal {
     /// [`OpenError`]; `Missing` when there is no such file.
     pub fn read_only(path: impl AsRef<Path>) -> Result<SqliteJournal, OpenError> {
         let file = path.as_ref().to_path_buf();
+        tail::look_on(&file)?;
         let reader = reader::Handle::start(&file, schema::reader(&file)?)?;
-        Ok(SqliteJournal { shared: Arc::new(Shared { reader, writer: None, file, _lock: None }) })
+        Ok(SqliteJournal { shared: Arc::new(Shared { reader, writer: None, file, torn: None, _lock: None }) })
     }
 
     /// What it has written so far.
@@ -144,6 +149,11 @@ impl SqliteJournal {
             commits: writer.counters.commits.load(Ordering::Relaxed),
             records: writer.counters.records.load(Ordering::Relaxed),
         }
+    }
+
+    /// What was found behind the last whole commit when this journal was opened for writing, and was dropped.
+    pub fn torn_tail(&self) -> Option<TornTail> {
+        self.shared.torn
     }
 
     fn writer(&self) -> Result<&writer::Handle, JournalError> {

@@ -4,7 +4,7 @@ use crate::{
     OpenError,
     error::damage,
     queue::Reply,
-    stored::{self, COLUMNS, Stored},
+    stored::{self, COLUMNS, FROM, Stored},
     verify::{Pass, Step},
 };
 use portcullis_runtime::{JournalError, Record, RequestId, Seq, SessionId, journal::SessionHead};
@@ -114,7 +114,7 @@ fn read(
         stored::chain(&snapshot, session, from.0).map_err(|e| failed(from.0.saturating_sub(1), e))?;
     let mut statement = snapshot
         .prepare_cached(&format!(
-            "SELECT {COLUMNS} FROM records WHERE session = ?1 AND seq >= ?2 AND seq < ?3 ORDER BY seq"
+            "SELECT {COLUMNS} FROM {FROM} WHERE session = ?1 AND seq >= ?2 AND seq < ?3 ORDER BY seq"
         ))
         .map_err(|e| failed(expected, e))?;
     let mut rows = statement

@@ -2,7 +2,7 @@
 
 use crate::{
     error::damage,
-    stored::{self, BESIDE, COLUMNS, Stored},
+    stored::{self, BESIDE, COLUMNS, FROM, Stored},
 };
 use portcullis_runtime::{
     JournalError, RequestId, Seq, SessionId,
@@ -70,7 +70,7 @@ impl Pass {
         let end = head.cast_unsigned().min(from + STEP);
         let mut statement = snapshot
             .prepare_cached(&format!(
-                "SELECT {COLUMNS}, {BESIDE}, epoch FROM records
+                "SELECT {COLUMNS}, {BESIDE}, epoch FROM {FROM}
                  WHERE session = ?1 AND seq >= ?2 AND seq < ?3 ORDER BY seq"
             ))
             .map_err(|e| self.failed(e))?;

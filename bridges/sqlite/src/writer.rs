@@ -6,9 +6,10 @@ use crate::{
     error::{Trouble, uncommitted},
     pens::{Pen, Pens},
     queue::{Append, Gather, Load, Operation, Queue},
+    stored::Line,
 };
 use portcullis_runtime::{
-    Body, Claim, Commits, JournalError, Ownership, RequestId, Seq, SessionId, encode, journal::Chain,
+    Body, Claim, Commits, JournalError, Ownership, RequestId, Seq, SessionId, journal::Chain,
 };
 use rusqlite::{Connection, Transaction, TransactionBehavior, params};
 use std::{
@@ -244,11 +245,11 @@ impl Step<'_> {
 
     fn insert(&self, append: &Append, chain: &mut Chain) -> Result<(), Trouble> {
         let mut insert = self.transaction.prepare_cached(
-            "INSERT INTO records (session, seq, epoch, type, v, time, turn, step, call, record, hash)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
+            "INSERT INTO records (session, seq, epoch, type, v, time, turn, step, call, record, hash, blob)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
         )?;
         for record in &append.batch.records {
-            let text = encode(record);
+            let Line { text, blob } = Line::put(self.transaction, &append.session, record)?;
             insert
                 .execute(params![
                     append.session.as_str(),
@@ -261,14 +262,10 @@ impl Step<'_> {
                     record.at.step,
                     record.at.call.as_ref().map(ToString::to_string),
                     text,
-                    chain.next(&append.session, &text, None),
+                    chain.next(&append.session, &text, blob.as_ref()),
+                    blob,
                 ])
-                .map_err(|e| match e.sqlite_error_code() {
-                    Some(rusqlite::ErrorCode::TooBig) => {
-                        Trouble::Operation(JournalError::TooLarge { bytes: text.len() })
-                    }
-                    _ => Trouble::within(&append.session, record.seq, e),
-                })?;
+                .map_err(|e| Line::refused(&append.session, record.seq, text.len(), e))?;
         }
         Ok(())
     }

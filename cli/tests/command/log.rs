@@ -92,3 +92,17 @@ fn verify_says_whether_all_is_as_it_was_written() {
     assert_eq!(old.code, Some(0), "{}", old.out);
     assert!(old.out.contains("of them from before there were hashes"), "{}", old.out);
 }
+
+// C-DUR-9: a torn tail is dropped and reported
+#[test]
+fn a_torn_end_of_the_log_is_said() {
+    let project = Project::new(MODEL);
+    project.run(&[]);
+    let log = project.path().join(".portcullis/journal.db-wal");
+    assert!(!log.exists(), "a closed journal is one file");
+    std::fs::write(&log, [1; 20]).unwrap();
+    let run = project.run(&[]);
+    assert!(run.err.contains("was torn: 20 bytes that nobody had been told of"), "{}", run.err);
+    assert!(!project.run(&[]).err.contains("torn"), "once");
+    assert_eq!(project.verify(&[]).code, Some(0));
+}

@@ -9,7 +9,7 @@ mod times;
 
 pub use body::*;
 pub use carried::Carried;
-pub use codec::{DecodeError, RecordHeader, decode, decode_header, encode};
+pub use codec::{DecodeError, RecordHeader, decode, decode_apart, decode_header, encode, encode_apart};
 pub use decision::*;
 
 use crate::{CallPath, Seq};
