@@ -5,13 +5,18 @@
 //! would be fenced.
 
 use portcullis_runtime::{
-    Batch, Body, Commits, Draft, Journal, JournalError, Ownership, Record, RequestId, Ticket, law::State,
+    Batch, Body, Commits, Draft, Journal, JournalError, Ownership, Record, RequestId, Ticket,
+    law::{Mark, Snapshot, State},
 };
 use std::{
     cell::{Cell, RefCell},
     sync::Arc,
     time::{SystemTime, UNIX_EPOCH},
 };
+
+/// A snapshot is made at the end of a turn when there are so many records since the last one: about what an opening then
+/// reads of the log.
+pub(crate) const SNAPSHOT_RECORDS: u64 = 512;
 
 /// See the module. One per live session, on its arbiter.
 pub struct Ledger {
@@ -21,6 +26,8 @@ pub struct Ledger {
     /// What had failed when the pen was given back: whoever comes later is told that, not the consequence.
     cause: RefCell<Option<JournalError>>,
     journal: Arc<dyn Journal>,
+    /// Where the last snapshot was made.
+    mark: RefCell<Option<Mark>>,
     barriers: Cell<u64>,
     appends: Cell<u64>,
 }
@@ -39,8 +46,27 @@ impl Ledger {
             own: RefCell::new(Some(own)),
             cause: RefCell::default(),
             journal,
+            mark: RefCell::default(),
             barriers: Cell::new(0),
             appends: Cell::new(0),
+        }
+    }
+
+    /// Snapshots go on from this one.
+    pub(crate) fn with_mark(self, mark: Option<Mark>) -> Ledger {
+        *self.mark.borrow_mut() = mark;
+        self
+    }
+
+    /// Has the journal keep a snapshot, if the log has grown enough since the last one.
+    pub(crate) fn keep_snapshot(&self) {
+        let (own, state) = (self.own.borrow(), self.state.borrow());
+        let mut mark = self.mark.borrow_mut();
+        let before = mark.as_ref().map_or(0, |mark| mark.head().0);
+        let Some(own) = own.as_ref().filter(|_| state.head().0 - before >= SNAPSHOT_RECORDS) else { return };
+        if let (true, Some(snapshot)) = (self.journal.keeps(), Snapshot::of(&state, mark.clone())) {
+            *mark = Some(snapshot.mark());
+            self.journal.keep(own, snapshot);
         }
     }
 

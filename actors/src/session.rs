@@ -246,7 +246,7 @@ impl actix::Handler<TurnOver> for SessionActor {
             return;
         }
         match over.end {
-            Some(Ok(_)) => {}
+            Some(Ok(_)) => self.cx.ledger.keep_snapshot(),
             Some(Err(Stop::Journal(error))) => return self.poisoned(&error, ctx),
             Some(Err(Stop::Cancelled | Stop::Failed)) | None => {
                 // C-RUN-3: a defect in the loop ends its own turn, by the law, with every call answered. What still runs

@@ -11,11 +11,13 @@ mod close;
 mod compact;
 mod next;
 mod query;
+mod snapshot;
 mod transcript;
 
 pub use call::CallOwes;
 pub use compact::CompactionOwed;
 pub use next::{Next, Passed};
+pub use snapshot::{Kept, Mark, Snapshot, Unfit, Written};
 pub use transcript::Transcript;
 
 use crate::{
