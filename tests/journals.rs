@@ -56,8 +56,7 @@ async fn house(journal: SqliteJournal) -> Runtime {
         std::future::pending::<()>().await;
         Ok::<_, ToolError>(String::new())
     });
-    let mut limits = Limits::default();
-    limits.compact_at = Some(100);
+    let limits = Limits { compact_at: Some(100), ..Limits::default() };
     Runtime::builder(model())
         .journal(journal)
         .tools([echo(&ran)])
