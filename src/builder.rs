@@ -1,11 +1,14 @@
 //! The builder: the one place that knows both the actors and the bridges.
 
-use portcullis_actors::{Config, Leftover, LiveCall, Session, SessionOptions, Stall, StartError};
+use portcullis_actors::{Config, Health, Leftover, LiveCall, Session, SessionOptions, Stall, StartError};
 use portcullis_runtime::{
-    BadSessionId, Extension, Journal, Limits, MemoryJournal, Model, Registered, Registrar, SessionId, Table,
-    Tool, plan::TableError,
+    BadSessionId, Extension, ForkAt, Journal, Limits, MemoryJournal, Model, Registered, Registrar, SessionId,
+    Table, Tool, plan::TableError,
 };
 use std::{sync::Arc, time::Duration};
+
+/// After which time a session without work leaves memory, unless the builder says otherwise.
+const IDLE_AFTER: Duration = Duration::from_secs(600);
 
 /// Puts a runtime together. See [`Runtime::builder`].
 #[must_use = "a builder does nothing until it is started"]
@@ -18,6 +21,7 @@ pub struct Builder {
     system: Arc<str>,
     limits: Limits,
     arbiters: Option<usize>,
+    idle_after: Option<Duration>,
     required: Vec<String>,
 }
 
@@ -86,6 +90,15 @@ impl Builder {
         self
     }
 
+    /// Lets a session leave memory when it has had nothing to do for this long, or has waited for a person and nothing else:
+    /// its pen is given back, its actors stop, and its handle stays good; whatever is sent to it brings it back where its log
+    /// ends. It goes within a quarter of that time more, or 30 s. `None` keeps every session. Ten minutes unless it is said
+    /// here.
+    pub fn idle_after(mut self, time: impl Into<Option<Duration>>) -> Builder {
+        self.idle_after = time.into();
+        self
+    }
+
     /// The runtime must not start without this handler, named `owner/handler`.
     pub fn require(mut self, handler: impl Into<String>) -> Builder {
         self.required.push(handler.into());
@@ -108,6 +121,7 @@ impl Builder {
             system: self.system,
             limits: self.limits,
             arbiters: self.arbiters,
+            idle_after: self.idle_after,
             required: self.required,
         };
         Ok(Runtime { inner: portcullis_actors::Runtime::start(config).await? })
@@ -135,6 +149,18 @@ pub enum OpenError {
     Open(#[from] portcullis_actors::OpenError),
 }
 
+/// Why a session was not forked. Nothing was written.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ForkSessionError {
+    /// A name is none.
+    #[error(transparent)]
+    Name(#[from] BadSessionId),
+    /// The session, its place or the journal refused.
+    #[error(transparent)]
+    Fork(#[from] portcullis_actors::ForkFailed),
+}
+
 impl Runtime {
     /// Begins a runtime on this model, with nothing else: no tools, no policy, logs in memory.
     pub fn builder(model: impl Model) -> Builder {
@@ -146,6 +172,7 @@ impl Runtime {
             system: "".into(),
             limits: Limits::default(),
             arbiters: None,
+            idle_after: Some(IDLE_AFTER),
             required: Vec::new(),
         }
     }
@@ -176,6 +203,39 @@ impl Runtime {
         Ok(self.inner.session_with(id, options, owner, register).await?)
     }
 
+    /// Forks a session at a place in its log (C-DUR-7): another one, called `name`, goes on from a copy of it there. Open it
+    /// with [`open`](Runtime::open); its first turn starts with the source `fork`. It has its parent's working directory and
+    /// front door. The parent is only read, and may be live.
+    ///
+    /// What was sent to the parent and not taken up to there is not in the fork. A turn that is open there is `interrupted`
+    /// in the fork, and its calls are answered.
+    ///
+    /// ```
+    /// # use portcullis::{ForkAt, Runtime, ScriptedModel};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let model = ScriptedModel::from_json(r#"{"turns":[{"repeat":3,"steps":[{"text":"Yes."}]}]}"#)?;
+    /// # let runtime = Runtime::builder(model).start().await?;
+    /// let session = runtime.session("demo").await?;
+    /// session.prompt("shall we?").await?.await;
+    /// session.prompt("by train?").await?.await;
+    /// // What if we had asked otherwise, after the first answer?
+    /// runtime.fork("demo", ForkAt::Turn(1), "by-bike").await?;
+    /// runtime.session("by-bike").await?.prompt("by bike?").await?.await;
+    /// # runtime.shutdown(std::time::Duration::from_secs(5)).await;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn fork(
+        &self,
+        of: impl AsRef<str>,
+        at: ForkAt,
+        name: impl AsRef<str>,
+    ) -> Result<(), ForkSessionError> {
+        let (parent, child) = (SessionId::new(of)?, SessionId::new(name)?);
+        Ok(self.inner.fork(&parent, at, &child).await?)
+    }
+
     /// Code that blocked its arbiter's thread for over 100 ms: whose, where and for how long. The last 64.
     pub fn stalls(&self) -> Vec<Stall> {
         self.inner.stalls()
@@ -196,7 +256,12 @@ impl Runtime {
         self.inner.live_calls()
     }
 
-    /// The live sessions.
+    /// How many sessions there are, in memory and away.
+    pub fn health(&self) -> Health {
+        self.inner.health()
+    }
+
+    /// The sessions in memory.
     pub fn live_sessions(&self) -> Vec<SessionId> {
         self.inner.live_sessions()
     }

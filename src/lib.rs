@@ -40,10 +40,10 @@ mod agent;
 mod builder;
 
 pub use agent::{AgentKind, agent_tool};
-pub use builder::{Builder, OpenError, Runtime};
+pub use builder::{Builder, ForkSessionError, OpenError, Runtime};
 pub use portcullis_actors::{
-    Answer, AnswerError, Ask, Event, Events, Leftover, LiveCall, Session, SessionOptions, Stall, StartError,
-    SubmitError, Turn, TurnCost, TurnEnds, blocking,
+    Answer, AnswerError, Ask, Event, Events, ForkFailed, Health, Leftover, LiveCall, Session, SessionOptions,
+    Stall, StartError, SubmitError, Turn, TurnCost, TurnEnds, blocking,
 };
 pub use portcullis_models::ScriptedModel;
 pub use portcullis_runtime::*;

@@ -77,6 +77,11 @@ impl Pass {
         answer
     }
 
+    /// How many foreign awaits are open.
+    pub(crate) fn open(&self) -> usize {
+        self.held.borrow().away
+    }
+
     /// The turn goes on without its permit: it has to take it back before it runs code of ours.
     pub(crate) fn is_missing(&self) -> bool {
         let held = self.held.borrow();

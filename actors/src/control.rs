@@ -102,6 +102,14 @@ struct Turns {
 struct OpenTurn {
     cancel: Cancel,
     committed: Settle<Result<bool, JournalError>>,
+    /// The session is away with this turn open: who cancels it now finds that done when it comes back.
+    parked: bool,
+}
+
+impl OpenTurn {
+    fn new(parked: bool) -> OpenTurn {
+        OpenTurn { cancel: Cancel::new(), committed: Settle::new(), parked }
+    }
 }
 
 #[derive(Default)]
@@ -137,11 +145,70 @@ impl Control {
         }
     }
 
-    /// A turn opens; what was waiting for the last one's cancel is told.
-    pub(crate) fn open_turn(&self, cancel: Cancel) {
-        let before = lock(&self.cancel).replace(OpenTurn { cancel, committed: Settle::new() });
-        if let Some(before) = before {
+    /// A turn opens, or one that was parked goes on; what was waiting for another one's cancel is told.
+    pub(crate) fn open_turn(&self) -> Cancel {
+        let mut open = lock(&self.cancel);
+        if let Some(parked) = open.as_mut().filter(|open| open.parked) {
+            parked.parked = false;
+            return parked.cancel.clone();
+        }
+        let turn = OpenTurn::new(false);
+        let cancel = turn.cancel.clone();
+        if let Some(before) = open.replace(turn) {
             let _ = before.committed.settle(Ok(false));
+        }
+        cancel
+    }
+
+    /// The session leaves memory: what runs of an open turn stops, and the turn itself is neither over nor cancelled.
+    pub(crate) fn park_turn(&self) {
+        if let Some(open) = &mut *lock(&self.cancel) {
+            let runs = std::mem::replace(open, OpenTurn::new(true));
+            runs.cancel.cancel(Cause::Fenced);
+        }
+    }
+
+    /// True when there is an answer or a cancel that the session has not seen yet.
+    pub(crate) fn is_asked_for(&self) -> bool {
+        lock(&self.cancel).as_ref().is_some_and(|open| open.cancel.is_cancelled())
+            || lock(&self.asks).waiting.values().any(|waiting| waiting.answer.is_settled())
+    }
+
+    /// The session could not be brought back for these answers and this cancel: whoever gave them is told, and may again.
+    pub(crate) fn hand_back(&self, error: &JournalError) {
+        for waiting in lock(&self.asks).waiting.values_mut().filter(|waiting| waiting.answer.is_settled()) {
+            let again = Waiting { ask: waiting.ask.clone(), answer: Settle::new(), committed: Settle::new() };
+            let before = std::mem::replace(waiting, Arc::new(again));
+            let _ = before.committed.settle(Err(error.clone().into()));
+        }
+        if let Some(open) = &mut *lock(&self.cancel)
+            && open.cancel.is_cancelled()
+        {
+            let before = std::mem::replace(open, OpenTurn::new(true));
+            let _ = before.committed.settle(Err(error.clone()));
+        }
+    }
+
+    /// The session is back under another watermark: its subscribers go on with that one.
+    pub(crate) fn returned(&self, commits: Arc<Commits>) {
+        let before = std::mem::replace(&mut *lock(&self.commits), commits);
+        before.failed(JournalError::Unavailable("the session left memory and came back".into()));
+    }
+
+    /// Tells those who wait for what is over: the open turn, if none is, and prompts that are not `queued` any more.
+    pub(crate) fn catch_up(&self, open: bool, queued: impl Fn(Seq) -> bool, over: &Arc<TurnDone>) {
+        let missing: Vec<TurnCell> = {
+            let turns = &mut *lock(&self.turns);
+            let gone: Vec<Seq> = turns.queued.keys().copied().filter(|seq| !queued(*seq)).collect();
+            gone.iter().filter_map(|seq| turns.queued.remove(seq)).collect()
+        };
+        for cell in missing {
+            // Prompts of a batch share a cell.
+            let _ = cell.settle(over.clone());
+        }
+        if !open {
+            let cancelled = matches!(over.end, portcullis_runtime::EndReason::Aborted { .. });
+            self.close_turn(over, cancelled);
         }
     }
 
@@ -155,6 +222,11 @@ impl Control {
         }
         if let Some(open) = lock(&self.cancel).take() {
             let _ = open.committed.settle(Ok(cancelled));
+        }
+        // A question goes with its turn, also one of a subagent that nobody took up again.
+        let left: Vec<RequestId> = lock(&self.asks).waiting.keys().cloned().collect();
+        for request in left {
+            self.settled(&request, Err(AnswerError::Settled));
         }
     }
 
@@ -229,14 +301,14 @@ impl Control {
         asks.settled.push_back(id.clone());
     }
 
-    /// C-ASK-1: exactly one answer settles it; everything else is a typed error.
-    pub(crate) async fn answer(
+    /// C-ASK-1: exactly one answer settles it; everything else is a typed error. The cell settles when it is durable.
+    pub(crate) fn answer(
         &self,
         id: &RequestId,
         digest: &[u8; 32],
         answer: Answer,
         by: Source,
-    ) -> Result<(), AnswerError> {
+    ) -> Result<Settle<Result<(), AnswerError>>, AnswerError> {
         let waiting = {
             let asks = lock(&self.asks);
             match asks.waiting.get(id) {
@@ -251,7 +323,7 @@ impl Control {
         if waiting.answer.settle((answer, by)).is_err() {
             return Err(AnswerError::Settled);
         }
-        waiting.committed.wait().await
+        Ok(waiting.committed.clone())
     }
 
     /// Someone waits for the turn that will take this prompt.
@@ -274,7 +346,7 @@ impl Control {
     pub(crate) fn follow_turn(&self) -> Turn {
         let cell = TurnCell::new();
         lock(&self.turns).open.push(cell.clone());
-        Turn { cell }
+        Turn { cell, session: None }
     }
 
     /// No turn will come any more: whoever waits for one is told with the open turn's end.

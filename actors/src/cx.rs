@@ -14,8 +14,8 @@ use crate::{
 };
 use actix::Addr;
 use portcullis_runtime::{
-    Draft, EndReason, Execution, HandlerId, JournalError, Point, Record, Scene, Seq, SessionInfo, Ticket,
-    law::State,
+    CallPath, Draft, EndReason, Execution, HandlerId, JournalError, Point, Record, Scene, Seq, SessionId,
+    SessionInfo, Ticket, law::State,
 };
 use std::{
     cell::{Cell, RefCell},
@@ -49,9 +49,17 @@ pub(crate) struct SessionCx {
     pub(crate) pulse: Pulse,
     /// The counts when the last turn ended.
     pub(crate) counted: Cell<TurnCost>,
+    /// A subagent's.
+    pub(crate) is_child: bool,
+    /// What its foreign awaits wait for, as far as that is a person in the end.
+    pub(crate) waits: RefCell<Vec<Wait>>,
+    /// Where its log ended when it was last found ready to leave memory, and since when that is so.
+    pub(crate) quiet: Cell<Option<(Seq, tokio::time::Instant)>>,
+    /// It leaves memory: nothing can be written any more, and what is dropped has not ended.
+    pub(crate) leaving: Cell<bool>,
     /// A turn's actor is at work.
     pub(crate) driving: Cell<bool>,
-    /// Woken when a turn is over.
+    /// Woken when a turn is over; while the session leaves, also when one wait less is open.
     pub(crate) turn_over: tokio::sync::Notify,
     pub(crate) span: tracing::Span,
 }
@@ -120,14 +128,28 @@ impl SessionCx {
     }
 
     /// Names foreign code to the watchdog.
-    pub(crate) fn watched(&self, id: HandlerId, point: Option<Point>) -> Watched {
-        let who = Who::Handler { id, point, session: self.info.id.clone() };
-        Watched { pulse: self.pulse.clone(), who }
+    pub(crate) fn watched(&self, id: HandlerId, point: Option<Point>) -> Watched<&Pulse> {
+        Watched { pulse: &self.pulse, who: self.who(id, point) }
+    }
+
+    /// The same, for work that does not stay with whoever asked for it.
+    pub(crate) fn watched_away(&self, id: HandlerId, point: Option<Point>) -> Watched {
+        Watched { pulse: self.pulse.clone(), who: self.who(id, point) }
+    }
+
+    fn who(&self, id: HandlerId, point: Option<Point>) -> Who {
+        Who::Handler { id, point, session: self.info.id.clone() }
     }
 
     /// Names a tool's body to the watchdog.
     pub(crate) fn watched_body(&self, execution: &Execution) -> Watched {
         Watched { pulse: self.pulse.clone(), who: Who::Body(execution.clone()) }
+    }
+
+    /// Notes what the foreign await waits for that is about to be made, until the guard is dropped.
+    pub(crate) fn waits_for(&self, wait: Wait) -> Waiting<'_> {
+        self.waits.borrow_mut().push(wait.clone());
+        Waiting { cx: self, wait }
     }
 
     /// Notes a message between two actors of the session.
@@ -136,14 +158,43 @@ impl SessionCx {
     }
 }
 
+/// What a foreign await waits for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Wait {
+    /// An answer to the question about this call.
+    Person(CallPath),
+    /// A subagent that the body of this call has started.
+    Child(CallPath, SessionId),
+    /// The body of this call.
+    Body(CallPath),
+}
+
+/// See [`SessionCx::waits_for`].
+pub(crate) struct Waiting<'c> {
+    cx: &'c SessionCx,
+    wait: Wait,
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        let mut waits = self.cx.waits.borrow_mut();
+        if let Some(at) = waits.iter().rposition(|wait| *wait == self.wait) {
+            waits.swap_remove(at);
+        }
+        if self.cx.leaving.get() {
+            self.cx.turn_over.notify_waiters();
+        }
+    }
+}
+
 /// The sessions of an arbiter.
 #[derive(Default)]
 pub(crate) struct Room {
-    sessions: RefCell<HashMap<portcullis_runtime::SessionId, Rc<SessionCx>>>,
+    sessions: RefCell<HashMap<SessionId, Rc<SessionCx>>>,
 }
 
 impl Room {
-    pub(crate) fn find(&self, id: &portcullis_runtime::SessionId) -> Option<Rc<SessionCx>> {
+    pub(crate) fn find(&self, id: &SessionId) -> Option<Rc<SessionCx>> {
         self.sessions.borrow().get(id).cloned()
     }
 

@@ -1,10 +1,13 @@
 //! What embedders hold: `Send + Sync + Clone` handles, with no actor address and no ambient system in sight.
 
-use crate::host::Opening;
 use crate::{
     control::{Answer, AnswerError, Ask, Control},
     events::Events,
+    host::{Host, Opening},
+    presence::Presence,
+    runtime::Shared,
 };
+use actix::Addr;
 use async_channel::{Receiver, Sender, TrySendError};
 use portcullis_identity::{Intake, Wait};
 use portcullis_runtime::{
@@ -14,7 +17,7 @@ use std::{
     fmt,
     future::{Future, IntoFuture},
     pin::Pin,
-    sync::Arc,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     task::{Context, Poll},
 };
 use tokio::sync::oneshot;
@@ -31,7 +34,10 @@ pub(crate) struct Submit {
     pub(crate) reply: oneshot::Sender<Result<Option<Turn>, JournalError>>,
 }
 
-/// A live session. Clones are the same session; dropping them all does not end it.
+/// A session. Clones are the same one; dropping them all does not end it.
+///
+/// A session that has nothing to do for a time, or waits for a person, leaves memory, if the runtime was built so; this
+/// handle stays good, and whatever is sent through it brings the session back.
 #[derive(Clone)]
 pub struct Session {
     pub(crate) inner: Arc<SessionInner>,
@@ -46,6 +52,20 @@ pub(crate) struct SessionInner {
     /// Where the ingress comes out. Kept here, so that a restarted session goes on at the same door.
     pub(crate) door: Receiver<Submit>,
     pub(crate) opening: Opening,
+    /// What came through the door while the session was leaving: it comes first when the session is back.
+    pub(crate) early: Mutex<Vec<Submit>>,
+    /// Whether it is in memory.
+    pub(crate) presence: Presence,
+    /// Who brings it back.
+    pub(crate) host: Arc<Addr<Host>>,
+    pub(crate) shared: Weak<Shared>,
+}
+
+impl SessionInner {
+    pub(crate) fn early(&self) -> MutexGuard<'_, Vec<Submit>> {
+        // A push or a take: never half-done.
+        self.early.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl fmt::Debug for Session {
@@ -141,6 +161,7 @@ impl Session {
         if self.inner.ingress.send(submit).await.is_err() {
             return Err(SubmitError::Closed { prompts: contents });
         }
+        self.inner.stir();
         accepted(answered, contents).await
     }
 
@@ -153,6 +174,7 @@ impl Session {
         let (submit, answered) = submit(QueueKind::Prompt, contents.clone(), Source::User);
         match self.inner.ingress.try_send(submit) {
             Ok(()) => {
+                self.inner.stir();
                 let turn = accepted(answered, contents.clone()).await?;
                 turn.ok_or(SubmitError::Closed { prompts: contents })
             }
@@ -165,14 +187,19 @@ impl Session {
     /// open or it ended first. Prompts that wait stay; one sent right after is never lost.
     pub async fn cancel(&self, cause: Cause) -> Result<bool, JournalError> {
         match self.inner.control.cancel(cause) {
-            Some(committed) => committed.wait().await,
+            Some(committed) => {
+                self.inner.stir();
+                committed.wait().await
+            }
             None => Ok(false),
         }
     }
 
     /// Answers a question. `Ok` means: this answer settled it, durably. A second answer is [`AnswerError::Settled`].
     pub async fn answer(&self, ask: &Ask, answer: Answer) -> Result<(), AnswerError> {
-        self.inner.control.answer(&ask.id, &ask.digest, answer, Source::User).await
+        let committed = self.inner.control.answer(&ask.id, &ask.digest, answer, Source::User)?;
+        self.inner.stir();
+        committed.wait().await
     }
 
     /// The questions that wait for a person now.
@@ -186,7 +213,13 @@ impl Session {
         Events::new(self.inner.clone(), from)
     }
 
-    /// Resolves when the session has left memory.
+    /// True while the session is not in memory. Whatever is sent to it brings it back.
+    pub fn is_away(&self) -> bool {
+        self.inner.presence.is_away()
+    }
+
+    /// Resolves when the session has left memory for good: it was closed, its journal failed, or its runtime is over. One
+    /// that is merely away comes back.
     pub fn gone(&self) -> impl Future<Output = ()> + Send + use<> {
         self.inner.control.gone.wait()
     }
@@ -219,6 +252,8 @@ async fn accepted(answered: Accepted, prompts: Vec<Content>) -> Result<Option<Tu
 #[derive(Clone, Debug)]
 pub struct Turn {
     pub(crate) cell: TurnCell,
+    /// Whoever waits for a turn holds its session.
+    pub(crate) session: Option<Session>,
 }
 
 pub(crate) type TurnCell = Settle<Arc<TurnDone>>;
@@ -255,7 +290,7 @@ impl IntoFuture for Turn {
     type IntoFuture = TurnEnds;
 
     fn into_future(self) -> TurnEnds {
-        TurnEnds { done: self.cell.wait() }
+        TurnEnds { done: self.cell.wait(), _session: self.session }
     }
 }
 
@@ -263,6 +298,7 @@ impl IntoFuture for Turn {
 #[must_use = "a future does nothing until it is awaited"]
 pub struct TurnEnds {
     done: Wait<Arc<TurnDone>>,
+    _session: Option<Session>,
 }
 
 impl Future for TurnEnds {

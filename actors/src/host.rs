@@ -5,7 +5,9 @@ use crate::{
     control::Control,
     cx::{Room, SessionCx},
     handles::{INGRESS, Session, SessionInner},
+    leave::looks,
     ledger::{Ledger, now_ms},
+    presence::Presence,
     registry::RegistryActor,
     runtime::{Profile, SessionOptions, Shared, UnderWay},
     session::{Drain, Parked, SessionActor, give_up, leave},
@@ -24,7 +26,7 @@ use std::{
     collections::HashMap,
     panic::AssertUnwindSafe,
     rc::Rc,
-    sync::Arc,
+    sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
 
@@ -72,27 +74,25 @@ const RESTARTS: u32 = 3;
 
 /// The actor.
 pub(crate) struct Host {
-    kit: Kit,
-    sessions: Rc<RefCell<HashMap<SessionId, Addr<SessionActor>>>>,
+    pub(crate) kit: Kit,
+    pub(crate) sessions: Rc<RefCell<HashMap<SessionId, Addr<SessionActor>>>>,
+    /// How many there were when those that are gone were last let go of.
+    kept: Cell<usize>,
     /// Set when the runtime shuts down: from then on nothing is opened here, not even a subagent.
     closed_from: Rc<Cell<Option<Instant>>>,
 }
 
-impl Host {
-    fn is_closed(closed_from: &Cell<Option<Instant>>) -> bool {
-        closed_from.get().is_some_and(|from| from <= Instant::now())
-    }
-}
-
 /// What every session of this arbiter is made with.
 #[derive(Clone)]
-struct Kit {
-    shared: Arc<Shared>,
-    room: Rc<Room>,
+pub(crate) struct Kit {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) room: Rc<Room>,
     registry: Addr<RegistryActor>,
     admission: Admission,
     pulse: Pulse,
     host: Addr<Host>,
+    /// The same address, shared by all handles.
+    come: Arc<Addr<Host>>,
 }
 
 impl Host {
@@ -100,13 +100,34 @@ impl Host {
     pub(crate) fn new(shared: Arc<Shared>, pulse: Pulse, host: Addr<Host>) -> Host {
         let room = Rc::new(Room::default());
         let registry = RegistryActor { room: room.clone() }.start();
-        let kit = Kit { shared, room, registry, admission: Admission::default(), pulse, host };
-        Host { kit, sessions: Rc::default(), closed_from: Rc::default() }
+        let come = Arc::new(host.clone());
+        let kit = Kit { shared, room, registry, admission: Admission::default(), pulse, host, come };
+        Host { kit, sessions: Rc::default(), kept: Cell::default(), closed_from: Rc::default() }
+    }
+
+    /// The host as its futures hold it.
+    pub(crate) fn parts(&self) -> Host {
+        Host {
+            kit: self.kit.clone(),
+            sessions: self.sessions.clone(),
+            kept: self.kept.clone(),
+            closed_from: self.closed_from.clone(),
+        }
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed_from.get().is_some_and(|from| from <= Instant::now())
     }
 }
 
 impl Actor for Host {
     type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Context<Self>) {
+        if let Some(idle_after) = self.kit.shared.idle_after {
+            ctx.run_interval(looks(idle_after), move |host, _| host.look(idle_after));
+        }
+    }
 }
 
 /// What a session is opened with; kept, so that it can be restarted alike.
@@ -138,23 +159,27 @@ impl actix::Handler<Open> for Host {
     type Result = ResponseFuture<Result<Session, OpenError>>;
 
     fn handle(&mut self, open: Open, _: &mut Context<Self>) -> Self::Result {
-        let (kit, sessions, closed_from) =
-            (self.kit.clone(), self.sessions.clone(), self.closed_from.clone());
+        // Those that are gone are let go of now and then: looking at all of them each time would cost the square.
+        let mut sessions = self.sessions.borrow_mut();
+        if sessions.len() > 2 * self.kept.get() + 64 {
+            sessions.retain(|_, addr| addr.connected());
+            self.kept.set(sessions.len());
+        }
+        drop(sessions);
+        let host = self.parts();
         let Open(opening, under_way) = open;
         Box::pin(async move {
             let opened = async {
-                if Host::is_closed(&closed_from) {
+                if host.is_closed() {
                     return Err(OpenError::Draining);
                 }
-                let (session, actor) = contained(open_session(kit, opening, None)).await?;
-                if Host::is_closed(&closed_from) {
+                let (session, actor) = contained(open_session(host.kit.clone(), opening, None)).await?;
+                if host.is_closed() {
                     // Opened too late to be drained with the others: its pen is given back here.
                     let _ = actor.send(Drain { until: Instant::now() }).await;
                     return Err(OpenError::Draining);
                 }
-                let mut sessions = sessions.borrow_mut();
-                sessions.retain(|_, addr| addr.connected());
-                sessions.insert(session.id().clone(), actor);
+                host.sessions.borrow_mut().insert(session.id().clone(), actor);
                 Ok(session)
             }
             .await;
@@ -166,9 +191,9 @@ impl actix::Handler<Open> for Host {
     }
 }
 
-/// Lets a session leave memory when it is quiet.
+/// Lets a session leave memory for good when it is quiet.
 pub(crate) struct Close {
-    pub(crate) id: SessionId,
+    pub(crate) session: Session,
 }
 
 impl Message for Close {
@@ -182,7 +207,10 @@ impl actix::Handler<Close> for Host {
     type Result = ResponseFuture<()>;
 
     fn handle(&mut self, close: Close, _: &mut Context<Self>) -> Self::Result {
-        let session = self.sessions.borrow_mut().remove(&close.id);
+        // Another one of its name may have come since.
+        let (id, control) = (close.session.id(), &close.session.inner.control);
+        let same = self.kit.room.find(id).is_some_and(|cx| Arc::ptr_eq(&cx.control, control));
+        let session = if same { self.sessions.borrow_mut().remove(id) } else { None };
         Box::pin(async move {
             if let Some(session) = session {
                 // One that is gone already has nothing to close.
@@ -211,7 +239,12 @@ impl actix::Handler<Restart> for Host {
         Box::pin(async move {
             tracing::error!(session = %id, "a session's actor panicked; it is restarted from its log");
             let again = if handle.control.count_restart() <= RESTARTS {
-                contained(open_session(kit.clone(), handle.opening.clone(), Some(handle.clone()))).await
+                contained(open_session(
+                    kit.clone(),
+                    handle.opening.clone(),
+                    Some(Again::Afresh(handle.clone())),
+                ))
+                .await
             } else {
                 let why =
                     format!("session `{id}` was restarted {RESTARTS} times in a row without ending a turn");
@@ -232,15 +265,23 @@ impl actix::Handler<Restart> for Host {
 }
 
 /// A panic while a session is opened (a journal's, say) is that session's failure, not the host's.
-async fn contained<T>(work: impl Future<Output = Result<T, OpenError>>) -> Result<T, OpenError> {
+pub(crate) async fn contained<T>(work: impl Future<Output = Result<T, OpenError>>) -> Result<T, OpenError> {
     let opened = AssertUnwindSafe(work).catch_unwind().await;
     opened.unwrap_or_else(|_| Err(JournalError::Unavailable("opening the session panicked".into()).into()))
 }
 
-async fn open_session(
+/// Behind which door a session is opened that had one already.
+pub(crate) enum Again {
+    /// Its actor panicked.
+    Afresh(Arc<SessionInner>),
+    /// It had left memory.
+    Back(Arc<SessionInner>),
+}
+
+pub(crate) async fn open_session(
     kit: Kit,
     opening: Opening,
-    again: Option<Arc<SessionInner>>,
+    again: Option<Again>,
 ) -> Result<(Session, Addr<SessionActor>), OpenError> {
     let shared = kit.shared;
     let Opening { id, options, profile, child } = opening.clone();
@@ -278,6 +319,10 @@ async fn open_session(
                 SessionCreated { id: id.clone(), cwd: cwd.into(), channel, parent, seed: None, cleared };
             drafts.push(Draft::new(At::session(), created));
         }
+        // It starts, and nothing in it was cut off.
+        Some(_) if state.is_fresh_fork() => {}
+        // A session that was away here, and had nothing in flight, has missed nothing.
+        Some(_) if matches!(again, Some(Again::Back(_))) && !state.is_in_flight() => {}
         Some(_) => drafts.push(Draft::new(At::session(), SessionResumed {})),
     }
     let info = match (&child, state.created()) {
@@ -291,12 +336,20 @@ async fn open_session(
         drafts.push(Draft::new(At::session(), profile.config.clone()));
     }
     let records = seal(&mut state, drafts, &id)?;
-    let batch = portcullis_runtime::Batch { records, ..Default::default() };
-    let _enqueued = shared.journal.append(&mut own, batch)?;
+    if !records.is_empty() {
+        let batch = portcullis_runtime::Batch { records, ..Default::default() };
+        let _enqueued = shared.journal.append(&mut own, batch)?;
+    }
 
     let handle = match again {
-        Some(handle) => {
+        Some(Again::Afresh(handle)) => {
             handle.control.restarted(own.commits.clone());
+            handle
+        }
+        Some(Again::Back(handle)) => {
+            handle.control.returned(own.commits.clone());
+            handle.is_back(&state);
+            shared.set_here(&handle);
             handle
         }
         None => {
@@ -309,6 +362,10 @@ async fn open_session(
                 journal: shared.journal.clone(),
                 door,
                 opening,
+                early: Mutex::default(),
+                presence: Presence::here(),
+                host: kit.come.clone(),
+                shared: Arc::downgrade(&shared),
             })
         }
     };
@@ -317,6 +374,10 @@ async fn open_session(
         ledger: Ledger::new(state, own, shared.journal.clone()),
         control: handle.control.clone(),
         approvals: options.approvals,
+        is_child: child.is_some(),
+        waits: RefCell::default(),
+        quiet: Cell::default(),
+        leaving: Cell::default(),
         asks: child.map_or_else(|| handle.control.clone(), |child| child.asks),
         profile,
         host: kit.host.clone(),

@@ -118,6 +118,12 @@ impl Ledger {
         durable
     }
 
+    /// Nothing has failed, and everything committed so far is durable. Unlike a barrier, it is not counted.
+    pub(crate) fn is_settled(&self) -> bool {
+        let own = self.own.borrow();
+        own.as_ref().is_some_and(|own| own.commits.failure().is_none() && own.commits.durable() >= own.head)
+    }
+
     /// Looks at the state.
     pub fn read<R>(&self, f: impl FnOnce(&State) -> R) -> R {
         f(&self.state.borrow())
@@ -131,15 +137,19 @@ impl Ledger {
         }
     }
 
-    /// Gives the pen back after all that was enqueued is settled.
-    pub(crate) async fn release(&self) -> Result<(), JournalError> {
+    /// Gives the pen back after all that was enqueued is settled. Nothing can be committed from the moment of the call on,
+    /// whether or not the future is awaited.
+    pub(crate) fn release(&self) -> impl Future<Output = Result<(), JournalError>> + use<> {
         let own = self.own.borrow_mut().take();
         if let Some(own) = &own {
             *self.cause.borrow_mut() = own.commits.failure();
         }
-        match own {
-            Some(own) => self.journal.release(own).await,
-            None => Ok(()),
+        let journal = self.journal.clone();
+        async move {
+            match own {
+                Some(own) => journal.release(own).await,
+                None => Ok(()),
+            }
         }
     }
 

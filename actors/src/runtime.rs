@@ -3,6 +3,7 @@
 use crate::{
     handles::{Session, SessionInner},
     host::{DrainAll, Host, Open, OpenError, Opening},
+    leave::Listed,
     pipeline::hex,
     session::Parked,
     watchdog::{STALL, Stall, Watchdog},
@@ -40,6 +41,8 @@ pub struct Config {
     pub limits: Limits,
     /// Threads that hold sessions; `None` for one per core.
     pub arbiters: Option<usize>,
+    /// How long a session has nothing to do, or waits for a person alone, until it leaves memory; `None` for never.
+    pub idle_after: Option<Duration>,
     /// Handlers that must be registered, as `owner/handler`: one that is missing is a start error, never ignored.
     pub required: Vec<String>,
 }
@@ -126,7 +129,9 @@ pub(crate) struct Shared {
     pub(crate) live: DashMap<TokenId, LiveCall, BuildHasherDefault<ByCounter>>,
     watchdog: Watchdog,
     pub(crate) names: Names,
-    sessions: DashMap<SessionId, Settle<Result<Session, OpenError>>>,
+    sessions: DashMap<SessionId, Listed>,
+    /// After which time a session without work leaves memory.
+    pub(crate) idle_after: Option<Duration>,
 }
 
 /// Hashes a token's id by its counter, which no two tokens of this runtime share: nothing from outside is hashed here.
@@ -191,12 +196,43 @@ impl Profile {
 }
 
 impl Shared {
-    /// The session left memory: its name may be opened again.
+    /// The session left memory for good: its name may be opened again.
     pub(crate) fn forget(&self, handle: &Arc<SessionInner>) {
-        self.sessions.remove_if(
-            &handle.info.id,
-            |_, cell| matches!(cell.get(), Some(Ok(session)) if Arc::ptr_eq(&session.inner, handle)),
-        );
+        self.sessions.remove_if(&handle.info.id, |_, listed| listed.is(handle));
+    }
+
+    /// The session left memory; its handle brings it back. Registrations that it was opened with and nobody else has are
+    /// kept: opened by its name alone, it must not come back without them.
+    pub(crate) fn set_away(&self, handle: &Arc<SessionInner>) {
+        let own = !Arc::ptr_eq(&handle.opening.profile, &self.profile);
+        let away = if own {
+            Listed::Kept(Session { inner: handle.clone() })
+        } else {
+            Listed::Away(Arc::downgrade(handle))
+        };
+        self.list(handle, away);
+    }
+
+    /// The session is back.
+    pub(crate) fn set_here(&self, handle: &Arc<SessionInner>) {
+        self.list(handle, Listed::Here(Settle::settled(Ok(Session { inner: handle.clone() }))));
+    }
+
+    /// What stood there before goes when the lock is free again: a handle's end looks in here, too.
+    fn list(&self, handle: &Arc<SessionInner>, mut as_this: Listed) {
+        if let Some(mut listed) = self.sessions.get_mut(&handle.info.id)
+            && listed.is(handle)
+        {
+            std::mem::swap(&mut *listed, &mut as_this);
+        }
+    }
+
+    /// Nobody holds the handle of a session any more.
+    pub(crate) fn forget_unheld(&self, id: &SessionId) {
+        self.sessions.remove_if(id, |_, listed| match listed {
+            Listed::Away(handle) => handle.strong_count() == 0,
+            _ => false,
+        });
     }
 }
 
@@ -222,11 +258,22 @@ impl fmt::Debug for Runtime {
     }
 }
 
+/// How many sessions a runtime has, and where.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct Health {
+    /// In memory, with their actors, or being opened. Subagents are not counted.
+    pub resident: usize,
+    /// Not in memory, while somebody holds their handles. Sessions whose handles are gone, too, are their logs and nothing
+    /// else: the journal lists them.
+    pub away: usize,
+}
+
 /// What a shutdown left.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Leftover {
-    /// Sessions whose turn was still open at the limit. Their logs are whole; opened again, the same turn goes on.
+    /// Sessions in memory whose turn was still open at the limit. Their logs are whole; opened again, the same turn goes on.
     pub parked: Vec<SessionId>,
     /// Code that held its arbiter's thread beyond the limit. Nothing can stop such a thread: it was left behind with its
     /// sessions, which are among the parked ones, and ends with the process or when that code returns.
@@ -264,6 +311,7 @@ impl Runtime {
             watchdog: Watchdog::new(arbiters),
             names,
             sessions: DashMap::new(),
+            idle_after: config.idle_after,
         });
         let (ready, started) = oneshot::channel();
         let (end, ended) = oneshot::channel();
@@ -307,6 +355,10 @@ impl Runtime {
         self.open(id, options, Arc::new(profile)).await
     }
 
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.inner.shared
+    }
+
     async fn open(
         &self,
         id: SessionId,
@@ -318,8 +370,23 @@ impl Runtime {
         }
         let shared = &self.inner.shared;
         let (cell, mine) = match shared.sessions.entry(id.clone()) {
-            Entry::Occupied(live) => (live.get().clone(), false),
-            Entry::Vacant(free) => (free.insert(Settle::new()).value().clone(), true),
+            Entry::Vacant(free) => {
+                let cell = Settle::new();
+                free.insert(Listed::Here(cell.clone()));
+                (cell, true)
+            }
+            Entry::Occupied(mut listed) => match listed.get() {
+                Listed::Here(cell) => (cell.clone(), false),
+                Listed::Kept(session) => return Ok(session.clone()),
+                Listed::Away(handle) => match handle.upgrade() {
+                    Some(inner) => return Ok(Session { inner }),
+                    None => {
+                        let cell = Settle::new();
+                        listed.insert(Listed::Here(cell.clone()));
+                        (cell, true)
+                    }
+                },
+            },
         };
         if mine {
             let opening = UnderWay { shared: shared.clone(), id: id.clone(), cell: cell.clone() };
@@ -351,9 +418,28 @@ impl Runtime {
         self.inner.shared.watchdog.stalls()
     }
 
-    /// The live sessions.
+    /// The sessions in memory.
     pub fn live_sessions(&self) -> Vec<SessionId> {
-        self.inner.shared.sessions.iter().map(|entry| entry.key().clone()).collect()
+        let sessions = self.inner.shared.sessions.iter();
+        sessions.filter(|entry| entry.value().is_here()).map(|entry| entry.key().clone()).collect()
+    }
+
+    /// How many sessions there are, and where.
+    pub fn health(&self) -> Health {
+        let mut health = Health::default();
+        for entry in &self.inner.shared.sessions {
+            *(if entry.value().is_here() { &mut health.resident } else { &mut health.away }) += 1;
+        }
+        health
+    }
+
+    /// Ends the handles of sessions that are away: nobody brings them back any more.
+    fn end_away(&self) {
+        let sessions = self.inner.shared.sessions.iter();
+        let away: Vec<_> = sessions.filter_map(|entry| entry.value().away()).collect();
+        for handle in away {
+            handle.end();
+        }
     }
 
     /// Takes nothing more, lets open turns end within the limit, flushes, stops the threads, and says what it left.
@@ -369,6 +455,7 @@ impl Runtime {
             }
         });
         let drained = futures::future::join_all(drains).await;
+        self.end_away();
         let whole = drained.iter().all(Option::is_some);
         let open = drained.into_iter().flatten().flatten().filter(|(_, parked)| *parked == Parked::InTurn);
         let mut parked: Vec<SessionId> = open.map(|(id, _)| id).collect();
@@ -439,7 +526,9 @@ impl UnderWay {
     }
 
     fn free(&self) {
-        self.shared.sessions.remove_if(&self.id, |_, cell| !matches!(cell.get(), Some(Ok(_))));
+        let unopened =
+            |listed: &Listed| matches!(listed, Listed::Here(cell) if !matches!(cell.get(), Some(Ok(_))));
+        self.shared.sessions.remove_if(&self.id, |_, listed| unopened(listed));
     }
 }
 

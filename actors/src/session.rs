@@ -2,7 +2,7 @@
 
 use crate::{
     cx::{Room, SessionCx},
-    handles::{SessionInner, Submit, Turn, TurnCost, TurnDone},
+    handles::{Session, SessionInner, Submit, Turn, TurnCost, TurnDone},
     host::{Host, Restart},
     judge::Stop,
     registry::RegistryActor,
@@ -10,9 +10,7 @@ use crate::{
     turn::TurnActor,
 };
 use actix::prelude::*;
-use portcullis_runtime::{
-    At, Body, Cancel, Cause, Draft, EndReason, JournalError, PromptQueued, Settle, law::Next,
-};
+use portcullis_runtime::{At, Body, Cause, Draft, EndReason, JournalError, PromptQueued, Settle, law::Next};
 use std::{rc::Rc, sync::Arc, time::Instant};
 
 /// The actor.
@@ -32,6 +30,10 @@ impl Actor for SessionActor {
 
     fn started(&mut self, ctx: &mut Context<Self>) {
         ctx.add_stream(self.handle.door.clone());
+        let early = std::mem::take(&mut *self.handle.early());
+        for submit in early {
+            StreamHandler::handle(self, submit, ctx);
+        }
         // A log that was left with work in it goes on at once.
         self.wake(ctx);
     }
@@ -70,6 +72,10 @@ pub(crate) fn leave(room: &Room, shared: &Shared, handle: &Arc<SessionInner>) {
 
 impl StreamHandler<Submit> for SessionActor {
     fn handle(&mut self, submit: Submit, ctx: &mut Context<Self>) {
+        if self.cx.leaving.get() {
+            // Whoever sent it says so, and the session comes back for it.
+            return self.handle.early().push(submit);
+        }
         let cell = submit.kind.opens_turn().then(Settle::new);
         let cx = self.cx.clone();
         let drafts = submit
@@ -117,7 +123,8 @@ impl StreamHandler<Submit> for SessionActor {
             }
             (None, _) => self.wake(ctx),
         }
-        let turn = cell.map(|cell| Turn { cell });
+        let session = Session { inner: self.handle.clone() };
+        let turn = cell.map(|cell| Turn { cell, session: Some(session) });
         if cx.ledger.durable_now() {
             let _ = submit.reply.send(Ok(turn));
             return;
@@ -183,8 +190,7 @@ impl SessionActor {
 
     /// Starts the actor of the turn that is open.
     fn drive(&mut self, ctx: &mut Context<Self>) {
-        let cancel = Cancel::new();
-        self.cx.control.open_turn(cancel.clone());
+        let cancel = self.cx.control.open_turn();
         let turn = TurnActor {
             cx: self.cx.clone(),
             registry: self.registry.clone(),
@@ -231,6 +237,14 @@ impl actix::Handler<TurnOver> for SessionActor {
     fn handle(&mut self, over: TurnOver, ctx: &mut Context<Self>) {
         self.turn = None;
         self.cx.driving.set(false);
+        if self.cx.leaving.get() {
+            // Parked, not over. A subagent's actor ends here, its session's when all of that is done.
+            self.cx.turn_over.notify_waiters();
+            if self.cx.is_child {
+                ctx.stop();
+            }
+            return;
+        }
         match over.end {
             Some(Ok(_)) => {}
             Some(Err(Stop::Journal(error))) => return self.poisoned(&error, ctx),

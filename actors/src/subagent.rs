@@ -44,7 +44,6 @@ impl actix::Handler<Run> for SubagentActor {
     fn handle(&mut self, run: Run, _: &mut Context<Self>) -> Self::Result {
         let (host, room, cancel) = (self.host.clone(), self.room.clone(), self.cancel.clone());
         let work = async move {
-            let id = run.opening.id.clone();
             let opened = host.send(Open(run.opening, None)).await;
             let failed = |why: String| SpawnError::Failed(why);
             let session = match opened.map_err(|e| failed(e.to_string()))? {
@@ -54,7 +53,7 @@ impl actix::Handler<Run> for SubagentActor {
             let mut wire = Wire { session, ended: false };
             let done = wire.play(run.prompt, &cancel, &room).await;
             // The child leaves memory at once; its log stays.
-            let _ = host.send(Close { id }).await;
+            let _ = host.send(Close { session: wire.session.clone() }).await;
             done
         };
         Box::pin(work.into_actor(self).map(|done, _, ctx| {

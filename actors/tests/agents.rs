@@ -85,6 +85,7 @@ async fn rig(
         system: "root system".into(),
         limits,
         arbiters: Some(1),
+        idle_after: None,
         required: vec![],
     };
     let runtime = Runtime::start(config).await.unwrap();

@@ -33,6 +33,7 @@ async fn rig(
         system: "".into(),
         limits: Limits::default(),
         arbiters: Some(1),
+        idle_after: None,
         required: vec![],
     };
     let runtime = Runtime::start(config).await.unwrap();

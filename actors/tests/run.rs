@@ -53,6 +53,7 @@ async fn runtime(model: Answers, journal: impl Journal) -> Runtime {
         system: "".into(),
         limits: Limits::default(),
         arbiters: Some(1),
+        idle_after: None,
         required: vec![],
     };
     Runtime::start(config).await.unwrap()

@@ -18,7 +18,7 @@ use house::{Mind, Ran, Staff, builder, finish};
 use logs::{Logs, stored};
 use once::{committed, each, ran_nothing_twice};
 use portcullis::{
-    Batch, Body, Claim, Journal, JournalError, Ownership, Record, Seq, SessionId, Ticket,
+    Batch, Claim, Journal, JournalError, Ownership, Record, Seq, SessionId, Ticket,
     hooks::ClaudeHooks,
     journal::{SessionHead, Verified},
     sqlite::SqliteJournal,
@@ -235,7 +235,8 @@ async fn kill(death: Death, whole: &Logs) -> Seen {
     // Hooks, by what they were told.
     let told = lines(&dir.join("hooks.log"));
     let answered = each(&after)
-        .filter(|(_, r)| matches!(&r.body, Body::DecisionRecorded(d) if &*d.id.owner != "house"))
+        .flat_map(|(_, r)| r.body.decisions().into_iter().flat_map(|d| d.made))
+        .filter(|made| &*made.id.owner != "house")
         .count();
     let lost = told.len().checked_sub(answered).expect("a decision without a run");
     assert!(lost <= usize::from(matches!(death, Death::Before(_))), "{at}: {lost} hooks ran again");
@@ -249,9 +250,8 @@ async fn sweep() {
     let (ran, appends, whole) = play(dir, Death::Never).await;
     lawful(&whole);
     ran_nothing_twice(&Logs::new(), &ran, "unkilled");
-    let count = |is: fn(&Body) -> bool| each(&whole).filter(|(_, record)| is(&record.body)).count();
-    let decisions = count(|body| matches!(body, Body::DecisionRecorded(_)));
-    let records = count(|_| true);
+    let records = each(&whole).count();
+    let decisions: usize = each(&whole).filter_map(|(_, r)| Some(r.body.decisions()?.made.len())).sum();
     let hooks = lines(&dir.join("hooks.log")).len();
     assert!(decisions >= 150 && hooks >= 25, "{decisions} decisions, {hooks} hooks");
     println!(

@@ -27,11 +27,15 @@ fn lines() -> Vec<(At, Body, &'static str)> {
         handler("fmt"),
         Decision::Rewrite(Proposal::arguments(frozen(r#"{"a": 1}"#)).carrying(Gate::ask("sure?"))),
     );
-    judged.order = 3;
-    judged.context = vec!["note".into()];
-    judged.halt = Some("enough".into());
-    judged.failure = Some(Failure::Deadline { limit_ms: 10_000 });
-    judged.ms = 12;
+    judged.made.order = 3;
+    judged.made.context = vec!["note".into()];
+    judged.made.halt = Some("enough".into());
+    judged.made.failure = Some(Failure::Deadline { limit_ms: 10_000 });
+    judged.made.ms = 12;
+    let abstained =
+        decided(Point::Rewrite, call.clone(), handler("log"), Decision::Rewrite(Proposal::pass()));
+    let decisions = vec![judged.made.clone(), abstained.made];
+    let several = DecisionsRecorded { point: Point::Rewrite, subject: call.clone(), decisions };
     vec![
         (
             At::session(),
@@ -40,12 +44,12 @@ fn lines() -> Vec<(At, Body, &'static str)> {
                     session: SessionId::new("p0").expect("a name"),
                     call: CallKey { turn: 1, step: 1, call: CallPath::top(2).nested(0) },
                 }),
-                seed: Some(Seed { session: SessionId::new("f0").expect("a name"), seq: Seq(7) }),
+                seed: Some(Seed { session: SessionId::new("f0").expect("a name"), seq: Seq(7), own: Seq(9) }),
                 cleared: Some(SessionId::new("c0").expect("a name")),
                 ..created()
             }
             .into(),
-            r#""type":"session/created","v":1,"data":{"id":"s1","cwd":"/w","channel":"cli","parent":{"session":"p0","call":{"turn":1,"step":1,"call":[2,0]}},"seed":{"session":"f0","seq":7},"cleared":"c0"}"#,
+            r#""type":"session/created","v":1,"data":{"id":"s1","cwd":"/w","channel":"cli","parent":{"session":"p0","call":{"turn":1,"step":1,"call":[2,0]}},"seed":{"session":"f0","seq":7,"own":9},"cleared":"c0"}"#,
         ),
         (
             At::session(),
@@ -111,8 +115,8 @@ fn lines() -> Vec<(At, Body, &'static str)> {
         ),
         (
             At::step(1, 2),
-            ModelRequested { attempt: 1 }.into(),
-            r#""type":"model/requested","v":1,"turn":1,"step":2,"data":{"attempt":1}"#,
+            ModelRequested { attempt: 1, digest: Some(Carried::Digest("ab".into())) }.into(),
+            r#""type":"model/requested","v":1,"turn":1,"step":2,"data":{"attempt":1,"digest":"ab"}"#,
         ),
         (
             At::step(1, 2),
@@ -152,6 +156,11 @@ fn lines() -> Vec<(At, Body, &'static str)> {
             in_call(),
             judged.into(),
             r#""type":"decision/recorded","v":1,"turn":1,"step":2,"call":[0],"data":{"point":"tools/rewrite","subject":{"call":[0]},"owner":"policy","handler":"fmt","order":3,"decision":{"seam":"rewrite","arguments":"{\"a\": 1}","carried":{"decision":"ask","reason":"sure?"}},"context":["note"],"halt":"enough","failure":{"kind":"deadline","limit_ms":10000},"ms":12}"#,
+        ),
+        (
+            in_call(),
+            several.into(),
+            r#""type":"decisions/recorded","v":1,"turn":1,"step":2,"call":[0],"data":{"point":"tools/rewrite","subject":{"call":[0]},"decisions":[{"owner":"policy","handler":"fmt","order":3,"decision":{"seam":"rewrite","arguments":"{\"a\": 1}","carried":{"decision":"ask","reason":"sure?"}},"context":["note"],"halt":"enough","failure":{"kind":"deadline","limit_ms":10000},"ms":12},{"owner":"policy","handler":"log","order":0,"decision":{"seam":"rewrite"},"ms":0}]}"#,
         ),
         (
             in_call(),

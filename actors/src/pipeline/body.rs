@@ -1,7 +1,7 @@
 //! The body of a call, inside its wrappers: attempts, limits, cancels, and what counts as an outcome.
 
 use super::{Start, Trip, millis, nested::Nested};
-use crate::{contain::contain, judge::Stop};
+use crate::{contain::contain, cx::Wait, judge::Stop};
 use futures::future::{Either, LocalBoxFuture, select};
 use portcullis_runtime::{
     Cancel, Cause, CauseName, Draft, Ended, Execution, Failure, HandlerId, Next, Outcome, Point, Rest, Tool,
@@ -57,6 +57,7 @@ impl Trip {
             stopped: RefCell::new(None),
             given_up: Notify::new(),
         };
+        let _body = self.cx.waits_for(Wait::Body(self.key.call.clone()));
         // Boxed: this future is large, and what holds it is moved about.
         let outcome = self.cx.pass.away(Box::pin(chain.run())).await;
         if let Some(stop @ (Stop::Journal(_) | Stop::Failed)) = chain.stopped.take() {

@@ -12,16 +12,17 @@ pub(crate) use lanes::Lanes;
 
 use crate::{
     control::{Answer, AnswerError, Ask, Control, Waiting},
-    cx::SessionCx,
+    cx::{SessionCx, Wait},
     judge::{Stop, judge},
     runtime::LiveCall,
 };
 use futures::future::{Either, select};
 use portcullis_runtime::{
-    Arguments, At, Body, CallKey, Cancel, Cause, CauseName, Committed, Decision, DecisionRecorded, Draft,
-    Ended, Execution, Frozen, GuardVerdict, HandlerId, InputRequested, InputResolved, Outcome, Output, Point,
-    PostExecute, PreExecute, Proposed, Reason, Record, RequestId, Resolution, Returned, Rewrite, Scene, Seam,
-    Source, Subject, Token, Tool, ToolCall, ToolDispatched, ToolReturned, ToolRewrite, ToolSpec,
+    Arguments, At, Body, CallKey, Cancel, Cause, CauseName, Committed, Decision, DecisionsRecorded, Draft,
+    Ended, Execution, Frozen, GuardVerdict, HandlerDecision, HandlerId, InputRequested, InputResolved,
+    Outcome, Output, Point, PostExecute, PreExecute, Proposed, Reason, Record, RequestId, Resolution,
+    Returned, Rewrite, Scene, Seam, Source, Subject, Token, Tool, ToolCall, ToolDispatched, ToolReturned,
+    ToolRewrite, ToolSpec,
     law::{CallFacts, CallOwes, Next, State},
 };
 use std::{
@@ -59,8 +60,9 @@ struct Trip {
 }
 
 /// A question that waits. Given up (a cancel, a body that dropped the call), it is withdrawn: whoever answers it then is
-/// told, and nobody waits for what cannot come.
+/// told, and nobody waits for what cannot come. A session that leaves memory gives up nothing: the question stays.
 struct Question<'q> {
+    cx: &'q SessionCx,
     asks: &'q Control,
     request: &'q RequestId,
     settled: bool,
@@ -75,7 +77,7 @@ impl Question<'_> {
 
 impl Drop for Question<'_> {
     fn drop(&mut self) {
-        if !self.settled {
+        if !self.settled && !self.cx.leaving.get() {
             self.asks.settled(self.request, Err(AnswerError::Settled));
         }
     }
@@ -99,7 +101,7 @@ impl Drop for Trip {
     /// its body, which was dropped with it, is brought back as cancelled. The law answers the rest.
     fn drop(&mut self) {
         let running = self.cx.ledger.read(|s| s.running(&self.key.call));
-        if let (Some(attempt), Some(_)) = (running, &self.made) {
+        if let (Some(attempt), Some(_), false) = (running, &self.made, self.cx.leaving.get()) {
             let cause = CauseName(self.cancel.cause().unwrap_or(Cause::Parent));
             let outcome = Arc::new(Outcome::ended(Ended::Cancelled { cause }));
             if let Err(stop) = self.put(ToolReturned { attempt, outcome, ms: 0 }) {
@@ -359,7 +361,7 @@ impl Trip {
             return Ok(());
         }
         let Some(execution) = self.execution() else { return Ok(()) };
-        let mut drafts = Vec::new();
+        let mut made = Vec::new();
         for (order, guard) in table.guards.iter().enumerate() {
             if !guard.matches.fit(&execution.scene, Some(&execution.tool.name)) {
                 continue;
@@ -381,9 +383,7 @@ impl Trip {
                     (GuardVerdict::Deny { reason }, Some(failure))
                 }
             };
-            let decision = DecisionRecorded {
-                point: Point::Guard,
-                subject: self.subject.clone(),
+            made.push(HandlerDecision {
                 id: guard.id.clone(),
                 order: u32::try_from(order).unwrap_or(u32::MAX),
                 decision: Decision::Guard(verdict),
@@ -391,13 +391,12 @@ impl Trip {
                 halt: None,
                 failure,
                 ms: millis(started.elapsed()),
-            };
-            drafts.push(Draft::new(self.at.clone(), decision));
+            });
         }
-        if !drafts.is_empty() {
-            let _enqueued = self.cx.commit(drafts)?;
+        match DecisionsRecorded::of(Point::Guard, &self.subject, made) {
+            Some(decided) => self.put(decided),
+            None => Ok(()),
         }
-        Ok(())
     }
 
     /// C-ASK-1: one request, published after its commit. Without a channel to a person it is settled at once.
@@ -450,7 +449,8 @@ impl Trip {
                 waiting
             }
         };
-        let mut question = Question { asks: &self.cx.asks, request: &request, settled: false };
+        let mut question = Question { cx: &self.cx, asks: &self.cx.asks, request: &request, settled: false };
+        let _person = self.cx.waits_for(Wait::Person(self.key.call.clone()));
         let answered = select(waiting.answer.wait(), Box::pin(self.cancel.cancelled()));
         let (answer, by) = match self.cx.pass.away(answered).await {
             Either::Left((given, _)) => given,

@@ -2,7 +2,7 @@
 
 use super::{Trip, nested::Count};
 use crate::{
-    cx::SessionCx,
+    cx::{SessionCx, Wait},
     host::{ChildOf, Opening, PAGE},
     runtime::{Profile, SessionOptions},
     subagent::{Run, SubagentActor, last_words, silent},
@@ -54,6 +54,7 @@ pub(super) async fn spawn(
             let actor = SubagentActor { host: cx.host.clone(), room: cx.room.clone(), cancel }.start();
             cx.hop();
             let run = actor.send(Run { opening, prompt: spec.prompt.clone() });
+            let _child = cx.waits_for(Wait::Child(trip.key.call.clone(), child.clone()));
             let ran = cx.pass.away(pin!(run)).await;
             given_up.waited_for = true;
             ran.map_err(|e| failed(e.to_string())).and_then(|done| done)

@@ -92,6 +92,7 @@ pub async fn house_with(
         system: "".into(),
         limits: Limits::default(),
         arbiters: Some(1),
+        idle_after: None,
         required: vec![],
     };
     let runtime = Runtime::start(config).await.unwrap();

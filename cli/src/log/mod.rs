@@ -1,11 +1,16 @@
-//! `portcullis log`: what the journal holds. Only reads, so it also works beside a live run.
+//! `portcullis log`: what the journal holds. All but `import` and `fork` only read, and also work beside a live run.
 
 pub(crate) mod args;
+mod beside;
+mod diff;
+mod export;
+mod fork;
+mod import;
 mod list;
 mod verify;
 
 use crate::{problem::Problem, store::Project};
-use args::{LogArgs, LogMode};
+use args::{ListArgs, LogArgs, LogMode};
 use portcullis::{SessionId, journal::SessionHead};
 use std::{io, process::ExitCode};
 
@@ -13,6 +18,13 @@ use std::{io, process::ExitCode};
 pub(crate) async fn log(args: LogArgs) -> Result<ExitCode, Problem> {
     match (args.mode, args.list) {
         (Some(LogMode::Verify(args)), _) => verify::verify(&args).await,
+        (Some(LogMode::Show(args)), _) => {
+            list::list(&ListArgs { dir: args.dir, session: Some(args.session), json: args.json }).await
+        }
+        (Some(LogMode::Export(args)), _) => export::export(&args).await,
+        (Some(LogMode::Import(args)), _) => import::import(&args).await,
+        (Some(LogMode::Fork(args)), _) => fork::fork(&args).await,
+        (Some(LogMode::Diff(args)), _) => diff::diff(&args).await,
         (None, Some(args)) => list::list(&args).await,
         // Without a subcommand, clap asks for the project.
         (None, None) => {

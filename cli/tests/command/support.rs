@@ -84,6 +84,21 @@ impl Project {
         done(&mut command)
     }
 
+    /// `portcullis log MODE DIR ARGS…`.
+    pub(crate) fn logs(&self, mode: &str, args: &[&str]) -> Done {
+        let mut command = portcullis();
+        command.args(["log", mode]).arg(self.path()).args(args);
+        done(&mut command)
+    }
+
+    /// A session's records as the file holds them.
+    pub(crate) fn stored(&self, session: &str) -> Vec<String> {
+        let file = rusqlite::Connection::open(self.path().join(".portcullis/journal.db")).unwrap();
+        let mut read = file.prepare("SELECT record FROM records WHERE session = ?1 ORDER BY seq").unwrap();
+        let rows = read.query_map([session], |row| row.get(0)).unwrap();
+        rows.map(Result::unwrap).collect()
+    }
+
     /// Changes the journal behind its back.
     pub(crate) fn damage(&self, sql: &str) {
         let file = self.path().join(".portcullis/journal.db");

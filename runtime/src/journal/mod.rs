@@ -13,7 +13,7 @@ pub use commits::{Commits, Subscription, Ticket};
 pub use memory::{Fault, MemoryJournal};
 pub use verify::{Damage, Verified, Verifier};
 
-use crate::{Record, RequestId, Seq, SessionId};
+use crate::{Body, Record, RequestId, Seq, SessionId};
 use futures::future::BoxFuture;
 use std::sync::Arc;
 
@@ -41,6 +41,26 @@ pub struct Batch {
     pub opens: Vec<RequestId>,
     /// Questions settled by these records.
     pub closes: Vec<RequestId>,
+}
+
+impl Batch {
+    /// These records, with the questions that they open and settle.
+    pub fn of(records: Vec<Arc<Record>>) -> Batch {
+        let mut batch = Batch::default();
+        for record in &records {
+            match &record.body {
+                Body::InputRequested(asked) => batch.opens.push(asked.request.clone()),
+                // Opened in this very batch, it is settled without having waited.
+                Body::InputResolved(settled) if batch.opens.contains(&settled.request) => {
+                    batch.opens.retain(|request| *request != settled.request);
+                }
+                Body::InputResolved(settled) => batch.closes.push(settled.request.clone()),
+                _ => {}
+            }
+        }
+        batch.records = records;
+        batch
+    }
 }
 
 /// A session as a journal lists it.

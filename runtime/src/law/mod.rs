@@ -19,7 +19,7 @@ pub use next::{Next, Passed};
 pub use transcript::Transcript;
 
 use crate::{
-    AssistantMessage, CallPath, Content, Decided, DecisionRecorded, Draft, EndReason, Finish, Frozen,
+    AssistantMessage, CallPath, Content, Decided, Draft, EndReason, Finish, Frozen, HandlerDecision,
     HandlerId, InputRequested, InputResolved, Limits, Message, Outcome, Point, QueueKind, Reason, Record,
     RequestHeader, Seam, Seq, SessionCreated, SessionId, Source, StartSource, Subject, ToolCall, ToolResult,
     ToolRewrite, TurnCancelled,
@@ -125,8 +125,8 @@ impl Decisions {
         self.0.get(subject).and_then(|points| points.get(&point)).map_or(&[], Vec::as_slice)
     }
 
-    fn push(&mut self, decided: &DecisionRecorded, record: &Arc<Record>) {
-        let points = match self.0.get_mut(&decided.subject) {
+    fn push(&mut self, decided: crate::Decisions<'_>, record: &Arc<Record>) {
+        let points = match self.0.get_mut(decided.subject) {
             Some(points) => points,
             None => self.0.entry(decided.subject.clone()).or_default(),
         };
@@ -213,6 +213,12 @@ impl State {
         self.created.as_ref()
     }
 
+    /// True for a fork that has no record of its own yet.
+    pub fn is_fresh_fork(&self) -> bool {
+        let seed = self.created.as_ref().and_then(|created| created.seed.as_ref());
+        seed.is_some_and(|seed| seed.own == Seq(self.head))
+    }
+
     /// True after `session/closed`.
     pub fn is_closed(&self) -> bool {
         self.closed
@@ -236,6 +242,11 @@ impl State {
     /// The open turn's number.
     pub fn open_turn(&self) -> Option<u64> {
         self.turn.as_ref().map(|t| t.number)
+    }
+
+    /// How many turns have begun.
+    pub fn turns(&self) -> u64 {
+        self.turns
     }
 
     /// How the last turn that is over ended; `None` before the first end.
@@ -307,12 +318,16 @@ impl State {
         self.sealed.with(&self.tail)
     }
 
-    /// The decisions recorded so far about a subject of the open turn.
+    /// The decisions recorded so far about a subject of the open turn that say something: what a fold needs to see.
     pub fn decided<S: Seam>(&self, subject: &Subject) -> Vec<Decided<S::Decision>> {
         self.recorded(S::POINT, subject)
-            .filter_map(|r| {
-                let decision = S::recall(&r.decision)?;
-                Some(Decided { by: r.id.clone(), decision, failure: r.failure.clone() })
+            .filter_map(|made| {
+                let decision = S::recall(&made.decision)?;
+                if S::says_nothing(decision) {
+                    return None;
+                }
+                let failure = made.failure.clone();
+                Some(Decided { by: made.id.clone(), decision: decision.clone(), failure })
             })
             .collect()
     }
@@ -323,16 +338,13 @@ impl State {
     }
 
     /// The recorded decision of one handler, if it has decided.
-    pub fn decision_of(&self, point: Point, subject: &Subject, id: &HandlerId) -> Option<&DecisionRecorded> {
-        self.recorded(point, subject).find(|r| r.id == *id)
+    pub fn decision_of(&self, point: Point, subject: &Subject, id: &HandlerId) -> Option<&HandlerDecision> {
+        self.recorded(point, subject).find(|made| made.id == *id)
     }
 
-    fn recorded(&self, point: Point, subject: &Subject) -> impl Iterator<Item = &DecisionRecorded> {
+    fn recorded(&self, point: Point, subject: &Subject) -> impl Iterator<Item = &HandlerDecision> {
         let records = self.turn.as_deref().map_or(&[][..], |t| t.decisions.of(point, subject));
-        records.iter().filter_map(|record| match &record.body {
-            crate::Body::DecisionRecorded(decided) => Some(decided),
-            _ => None,
-        })
+        records.iter().filter_map(|record| record.body.decisions()).flat_map(|decisions| decisions.made)
     }
 
     /// A call of the open step, as far as it has come.

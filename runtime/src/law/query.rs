@@ -1,6 +1,6 @@
 //! What a driver asks about calls of the open step.
 
-use super::{Body, Call, State};
+use super::{Body, Call, Request, State};
 use crate::{CallPath, Point, SessionId, Subject, ToolResult};
 use std::sync::Arc;
 
@@ -28,6 +28,20 @@ impl State {
             Body::Running { attempt } => Some(attempt),
             _ => None,
         }
+    }
+
+    /// True when something is under way that would not come back: a model's answer, or a body. A process that takes the
+    /// session up then has to say so (`session/resumed`); without it, nothing is lost with the process.
+    pub fn is_in_flight(&self) -> bool {
+        let Some(step) = self.turn.as_deref().and_then(|t| t.step.as_ref()) else { return false };
+        matches!(step.request, Request::InFlight { .. })
+            || step.calls.values().any(|call| matches!(call.body, Body::Running { .. }))
+    }
+
+    /// True when the body of this call, which runs, may be run again: its tool is idempotent.
+    pub fn may_run_again(&self, path: &CallPath) -> bool {
+        let call = self.find_call(path).filter(|call| matches!(call.body, Body::Running { .. }));
+        call.and_then(|call| call.sealed.as_ref()).is_some_and(|sealed| sealed.idempotent)
     }
 
     /// A call as it was made: its id, its tool's name and its arguments' text.

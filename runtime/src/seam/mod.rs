@@ -21,11 +21,11 @@ pub use compaction::{Compact, Compacted, Compacting, Compaction};
 pub use continuation::{Continue, Ending, TurnContinuation};
 pub use execute::{Next, Rest, Wrapper};
 pub use guard::{Guard, GuardVerdict};
-pub use post_execute::{PostExecute, Returned, Review, Reviewed};
+pub use post_execute::{PostExecute, Returned, ReturnedData, Review, Reviewed};
 pub use pre_execute::{Gate, PreExecute, Verdict};
 pub use prompt_submit::{Judged, PromptSubmit, Submit, Submitted};
 pub use result::{Committed, ResultObserver};
-pub use rewrite::{Proposal, Proposed, Rewrite, Rewritten};
+pub use rewrite::{Proposal, Proposed, ProposedData, Rewrite, Rewritten};
 pub use session_start::{SessionStart, StartSource, Started, Starting};
 
 pub use subagent::{ChildEnded, ChildObserver, ChildStarting, SubagentStart};
@@ -366,7 +366,11 @@ pub trait Seam: Sized + 'static {
     /// The decision as the log keeps it.
     fn record(decision: Self::Decision) -> Decision;
     /// The decision back from the log; `None` when it belongs to another point.
-    fn recall(decision: &Decision) -> Option<Self::Decision>;
+    fn recall(decision: &Decision) -> Option<&Self::Decision>;
+    /// True for a decision without which [`fold`](Seam::fold) comes to the same.
+    fn says_nothing(_decision: &Self::Decision) -> bool {
+        false
+    }
     /// This seam's part of the table.
     fn entries(table: &Table) -> &Vec<crate::plan::Entry<Self>>;
     /// This seam's part of the table, to register into.
