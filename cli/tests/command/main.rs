@@ -4,6 +4,7 @@ mod asks;
 mod ends;
 mod export;
 mod first_session;
+mod fork;
 mod log;
 mod park;
 mod sessions;
