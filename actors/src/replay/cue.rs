@@ -82,9 +82,10 @@ impl Cue {
         *self.head.borrow()
     }
 
-    /// What is still to be played of this life.
+    /// What is still to be played of this life and this turn.
     fn rest(&self) -> Range<usize> {
-        self.head()..self.life.end
+        let head = self.head();
+        head..self.script.turn(head).end.min(self.life.end)
     }
 
     pub(super) fn divergence(&self) -> Option<Divergence> {
@@ -267,7 +268,7 @@ impl Cue {
 
     /// A call that a body made: the tool and the arguments; `None` for one that was never announced.
     pub(crate) fn made_call(&self, of: &At, number: u32) -> Option<(Arc<str>, Arc<str>)> {
-        self.script.made(of, number)
+        self.script.made(self.script.turn(self.head()), of, number)
     }
 
     /// The model's answer to this request.
@@ -287,7 +288,8 @@ impl Cue {
             }
         }
         self.inner().taken.model += 1;
-        (self.script.said(asked, self.life.clone()), None)
+        let within = self.script.turn(asked);
+        (self.script.said(asked, within.start..within.end.min(self.life.end)), None)
     }
 
     pub(super) async fn reached(&self, place: usize) {

@@ -14,6 +14,8 @@ pub(crate) struct Script {
     pub(super) lives: Vec<Range<usize>>,
     /// At its end nothing is owed.
     pub(super) at_rest: bool,
+    /// Where its turns end.
+    ends: Vec<usize>,
 }
 
 /// What the code of a call did, in order.
@@ -52,7 +54,15 @@ impl Script {
         let ends = bounds.iter().skip(1).copied().chain([log.len()]);
         let lives = bounds.iter().copied().zip(ends).map(|(from, to)| from..to).collect();
         let at_rest = matches!(state.next(None), portcullis_runtime::law::Next::Idle);
-        Script { log, lives, at_rest }
+        let ends = (0..log.len()).filter(|n| matches!(log[*n].body, Body::TurnEnd(_))).collect();
+        Script { log, lives, at_rest, ends }
+    }
+
+    /// The turn that is open there, or that opens next: nothing that is asked within it is answered elsewhere.
+    pub(super) fn turn(&self, n: usize) -> Range<usize> {
+        let next = self.ends.partition_point(|end| *end < n);
+        let from = next.checked_sub(1).map_or(0, |before| self.ends[before] + 1);
+        from..self.ends.get(next).map_or(self.log.len(), |end| end + 1)
     }
 
     fn body(&self, n: usize) -> Option<&Body> {
@@ -261,16 +271,17 @@ impl Script {
     }
 
     /// A call as its parent's body made it: the tool and the arguments.
-    pub(super) fn made(&self, at: &At, position: u32) -> Option<(Arc<str>, Arc<str>)> {
+    pub(super) fn made(&self, within: Range<usize>, at: &At, position: u32) -> Option<(Arc<str>, Arc<str>)> {
         let path = at.call.as_ref()?.nested(position);
+        let within = &self.log[within];
         let of = |record: &&Arc<Record>| {
             (record.at.turn, record.at.step) == (at.turn, at.step) && record.at.call.as_ref() == Some(&path)
         };
-        let requested = self.log.iter().filter(of).find_map(|record| match &record.body {
+        let requested = within.iter().filter(of).find_map(|record| match &record.body {
             Body::ToolRewrite(rewrite) => Some(rewrite.requested.text().into()),
             _ => None,
         });
-        self.log.iter().filter(of).find_map(|record| match &record.body {
+        within.iter().filter(of).find_map(|record| match &record.body {
             Body::ToolCall(call) => {
                 let raw = requested.clone().unwrap_or_else(|| match &call.arguments {
                     Arguments::Sealed { text } => text.text().into(),
