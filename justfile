@@ -7,7 +7,7 @@ default:
 check:
     scripts/check
 
-# One part of it: fmt, clippy, docs, tests, loom, example, bench.
+# One part of it: fmt, clippy, docs, tests, faults, loom, example, bench.
 part NAME:
     scripts/check {{NAME}}
 

@@ -42,8 +42,9 @@ mod builder;
 pub use agent::{AgentKind, agent_tool};
 pub use builder::{Builder, ForkSessionError, OpenError, Runtime};
 pub use portcullis_actors::{
-    Answer, AnswerError, Ask, Event, Events, ForkFailed, Health, Leftover, LiveCall, Session, SessionOptions,
-    Stall, StartError, SubmitError, Turn, TurnCost, TurnEnds, blocking,
+    Answer, AnswerError, Ask, Divergence, Event, Events, ForkFailed, Health, Leftover, LiveCall, ReplayError,
+    Replayed, Session, SessionOptions, Stall, StartError, SubmitError, Taken, Turn, TurnCost, TurnEnds,
+    blocking, replay,
 };
 pub use portcullis_models::ScriptedModel;
 pub use portcullis_runtime::*;

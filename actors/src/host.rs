@@ -9,6 +9,7 @@ use crate::{
     ledger::{Ledger, SNAPSHOT_RECORDS, now_ms},
     presence::Presence,
     registry::RegistryActor,
+    replay::Cue,
     runtime::{Profile, SessionOptions, Shared, UnderWay},
     session::{Drain, Parked, SessionActor, give_up, leave},
     watchdog::Pulse,
@@ -137,6 +138,8 @@ pub(crate) struct Opening {
     pub(crate) options: SessionOptions,
     pub(crate) profile: Arc<Profile>,
     pub(crate) child: Option<ChildOf>,
+    /// It is a replay.
+    pub(crate) cue: Option<Arc<Cue>>,
 }
 
 /// Where a subagent's session comes from.
@@ -284,7 +287,7 @@ pub(crate) async fn open_session(
     again: Option<Again>,
 ) -> Result<(Session, Addr<SessionActor>), OpenError> {
     let shared = kit.shared;
-    let Opening { id, options, profile, child } = opening.clone();
+    let Opening { id, options, profile, child, cue } = opening.clone();
     let cwd = options.cwd.to_str().filter(|_| options.cwd.is_absolute());
     let cwd = cwd.ok_or_else(|| OpenError::Cwd(options.cwd.display().to_string()))?;
     if again.is_none() && kit.room.find(&id).is_some() {
@@ -338,6 +341,9 @@ pub(crate) async fn open_session(
         drafts.push(Draft::new(At::session(), profile.config.clone()));
     }
     let records = seal(&mut state, drafts, &id)?;
+    if let Some(cue) = &cue {
+        records.iter().for_each(|record| cue.made(record));
+    }
     if !records.is_empty() {
         let batch = portcullis_runtime::Batch { records, ..Default::default() };
         let _enqueued = shared.journal.append(&mut own, batch)?;
@@ -373,7 +379,7 @@ pub(crate) async fn open_session(
     };
     let cx = Rc::new(SessionCx {
         info: handle.info.clone(),
-        ledger: Ledger::new(state, own, shared.journal.clone()).with_mark(mark),
+        ledger: Ledger::new(state, own, shared.journal.clone()).with_mark(mark).cued(cue.clone()),
         control: handle.control.clone(),
         approvals: options.approvals,
         is_child: child.is_some(),
@@ -382,6 +388,7 @@ pub(crate) async fn open_session(
         leaving: Cell::default(),
         asks: child.map_or_else(|| handle.control.clone(), |child| child.asks),
         profile,
+        cue,
         host: kit.host.clone(),
         room: kit.room.clone(),
         agents: Rc::default(),
@@ -395,6 +402,7 @@ pub(crate) async fn open_session(
         turn_over: Default::default(),
         span: tracing::info_span!("session", session = %id),
     });
+    cx.ledger.feed()?;
     cx.start_counting();
     kit.room.enter(cx.clone());
     let actor = SessionActor {

@@ -14,6 +14,7 @@ use crate::{
     control::{Answer, AnswerError, Ask, Control, Waiting},
     cx::{SessionCx, Wait},
     judge::{Stop, judge},
+    replay,
     runtime::LiveCall,
 };
 use futures::future::{Either, select};
@@ -104,7 +105,9 @@ impl Drop for Trip {
         if let (Some(attempt), Some(_), false) = (running, &self.made, self.cx.leaving.get()) {
             let cause = CauseName(self.cancel.cause().unwrap_or(Cause::Parent));
             let outcome = Arc::new(Outcome::ended(Ended::Cancelled { cause }));
-            if let Err(stop) = self.put(ToolReturned { attempt, outcome, ms: 0 }) {
+            if let Err(stop) = self.put(ToolReturned { attempt, outcome, ms: 0 })
+                && self.cx.cue.is_none()
+            {
                 tracing::error!(call = %self.key, ?stop, "a nested call that was given up could not be recorded");
             }
         }
@@ -143,7 +146,7 @@ impl Trip {
         self.lanes.result_given();
         self.cx.shared.live.remove(&self.token.id());
         match self.cx.shared.mint.end(&self.token) {
-            Ok(end) if end.open_children > 0 => {
+            Ok(end) if end.open_children > 0 && self.cx.cue.is_none() => {
                 tracing::error!(call = %self.key, open = end.open_children, "a call ended before its nested calls");
             }
             Ok(_) => {}
@@ -157,6 +160,9 @@ impl Trip {
         let mut passed = self.nobody_asked();
         loop {
             let owes = self.cx.ledger.read(|s| s.call(&self.key.call, passed));
+            if let Some(cue) = self.cx.cue.as_ref().filter(|_| self.speaks(&owes)) {
+                replay::turn_of(cue, &self.key.call, &self.cancel).await?;
+            }
             match owes {
                 CallOwes::Done if self.made.is_none() || self.facts().is_some() => return Ok(()),
                 CallOwes::Await => return Ok(()),
@@ -212,6 +218,17 @@ impl Trip {
                 }
                 _ => return Ok(()),
             }
+        }
+    }
+
+    /// Would it make a record now, with nothing before that it waits for?
+    fn speaks(&self, owes: &CallOwes) -> bool {
+        match owes {
+            CallOwes::Seal | CallOwes::Ask { .. } | CallOwes::Dispatch { .. } => true,
+            CallOwes::Done => self.made.is_some() && self.facts().is_none(),
+            CallOwes::Judge(point) => *point == Point::Guard,
+            CallOwes::Commit(_) => self.lanes.may_give(),
+            _ => false,
         }
     }
 
@@ -360,6 +377,9 @@ impl Trip {
         if table.guards.is_empty() {
             return Ok(());
         }
+        if let Some(cue) = &self.cx.cue {
+            return replay::guards(&self.cx, cue, &self.at, &self.subject);
+        }
         let Some(execution) = self.execution() else { return Ok(()) };
         let mut made = Vec::new();
         for (order, guard) in table.guards.iter().enumerate() {
@@ -406,7 +426,11 @@ impl Trip {
         let digest = execution.arguments.sha256();
         let requested = InputRequested { request: request.clone(), digest: hex(&digest).into(), reasons, by };
         let mut drafts = vec![Draft::new(self.at.clone(), requested.clone())];
-        if !self.cx.approvals {
+        let someone = match &self.cx.cue {
+            Some(cue) => !cue.nobody_to_ask(&request),
+            None => self.cx.approvals,
+        };
+        if !someone {
             let none = InputResolved {
                 request: request.clone(),
                 resolution: Resolution::Unavailable,
@@ -449,9 +473,13 @@ impl Trip {
                 waiting
             }
         };
+        // Nothing comes before an answer that is in the log.
+        let answers = self.cx.cue.as_ref().is_some_and(|cue| cue.answer(waiting.clone()));
+        let never = Cancel::new();
+        let cancel = if answers { &never } else { &self.cancel };
         let mut question = Question { cx: &self.cx, asks: &self.cx.asks, request: &request, settled: false };
         let _person = self.cx.waits_for(Wait::Person(self.key.call.clone()));
-        let answered = select(waiting.answer.wait(), Box::pin(self.cancel.cancelled()));
+        let answered = select(waiting.answer.wait(), Box::pin(cancel.cancelled()));
         let (answer, by) = match self.cx.pass.away(answered).await {
             Either::Left((given, _)) => given,
             Either::Right(_) => return Err(Stop::Cancelled),
