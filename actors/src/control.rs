@@ -1,7 +1,10 @@
 //! What travels out of band: cancels and answers. Reachable from any thread, never through a mailbox, so a busy actor
 //! cannot hold them up.
 
-use crate::handles::{Turn, TurnCell, TurnDone};
+use crate::{
+    handles::{Turn, TurnCell, TurnDone},
+    ledger::now_ms,
+};
 use portcullis_runtime::{
     CallKey, Cancel, Cause, Commits, Frozen, HandlerId, JournalError, Reason, RequestId, Seq, Settle, Source,
 };
@@ -35,6 +38,15 @@ pub struct Ask {
     pub reasons: Vec<Reason>,
     /// Who asks.
     pub by: Vec<HandlerId>,
+    /// When the question expires, in milliseconds since 1970: unanswered until then, it counts as refused.
+    pub expires: Option<u64>,
+}
+
+impl Ask {
+    /// Its time is over.
+    pub(crate) fn is_overdue(&self) -> bool {
+        self.expires.is_some_and(|expires| expires <= now_ms())
+    }
 }
 
 /// A person's answer.
@@ -50,9 +62,12 @@ pub enum Answer {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AnswerError {
-    /// It was answered, withdrawn or expired before.
+    /// It was answered or withdrawn before.
     #[error("this question is settled already")]
     Settled,
+    /// Nobody had answered it in time.
+    #[error("this question has expired: the call was refused; the model may ask for it again")]
+    Expired,
     /// No such question waits in this session.
     #[error("no such question waits in this session")]
     Unknown,
@@ -64,8 +79,14 @@ pub enum AnswerError {
     Journal(#[from] JournalError),
 }
 
-/// An answer on its way: who gave it, and where its commit is reported.
-pub(crate) type Given = (Answer, Source);
+/// What settles a question.
+#[derive(Clone)]
+pub(crate) enum Given {
+    /// An answer, and who gave it.
+    Answer(Answer, Source),
+    /// Its time.
+    Expired,
+}
 
 pub(crate) struct Waiting {
     pub(crate) ask: Ask,
@@ -118,8 +139,8 @@ struct Asks {
     /// In the order in which they became durable, numbered from 1: what subscribers are told.
     published: Vec<(u64, RequestId)>,
     last: u64,
-    /// The last ones settled: a late answer to one of these is told so.
-    settled: VecDeque<RequestId>,
+    /// The last ones settled, and what a late answer to one of these is told.
+    settled: VecDeque<(RequestId, AnswerError)>,
 }
 
 /// A piece of a model's stream.
@@ -160,12 +181,16 @@ impl Control {
         cancel
     }
 
-    /// The session leaves memory: what runs of an open turn stops, and the turn itself is neither over nor cancelled.
-    pub(crate) fn park_turn(&self) {
-        if let Some(open) = &mut *lock(&self.cancel) {
-            let runs = std::mem::replace(open, OpenTurn::new(true));
-            runs.cancel.cancel(Cause::Fenced);
+    /// The session leaves memory: what runs of an open turn stops, and the turn itself is neither over nor cancelled. False,
+    /// and nothing was done, when somebody has cancelled it.
+    pub(crate) fn park_turn(&self) -> bool {
+        let mut open = lock(&self.cancel);
+        let Some(open) = &mut *open else { return true };
+        if open.cancel.is_cancelled() {
+            return false;
         }
+        let runs = std::mem::replace(open, OpenTurn::new(true));
+        runs.cancel.cancel(Cause::Fenced)
     }
 
     /// True when there is an answer or a cancel that the session has not seen yet.
@@ -290,6 +315,10 @@ impl Control {
     }
 
     pub(crate) fn settled(&self, id: &RequestId, result: Result<(), AnswerError>) {
+        let late = match &result {
+            Err(AnswerError::Expired) => AnswerError::Expired,
+            _ => AnswerError::Settled,
+        };
         let mut asks = lock(&self.asks);
         if let Some(waiting) = asks.waiting.remove(id) {
             let _ = waiting.committed.settle(result);
@@ -298,7 +327,7 @@ impl Control {
         if asks.settled.len() == REMEMBERED {
             asks.settled.pop_front();
         }
-        asks.settled.push_back(id.clone());
+        asks.settled.push_back((id.clone(), late));
     }
 
     /// C-ASK-1: exactly one answer settles it; everything else is a typed error. The cell settles when it is durable.
@@ -313,17 +342,36 @@ impl Control {
             let asks = lock(&self.asks);
             match asks.waiting.get(id) {
                 Some(waiting) => waiting.clone(),
-                None if asks.settled.contains(id) => return Err(AnswerError::Settled),
-                None => return Err(AnswerError::Unknown),
+                None => {
+                    let settled = asks.settled.iter().find(|(settled, _)| settled == id);
+                    return Err(settled.map_or(AnswerError::Unknown, |(_, late)| late.clone()));
+                }
             }
         };
         if waiting.ask.digest != *digest {
             return Err(AnswerError::Tampered);
         }
-        if waiting.answer.settle((answer, by)).is_err() {
+        // Whoever settles it is first. A clock that has stood still meanwhile makes no answer early.
+        let given = if waiting.ask.is_overdue() { Given::Expired } else { Given::Answer(answer, by) };
+        if waiting.answer.settle(given).is_err() {
             return Err(AnswerError::Settled);
         }
         Ok(waiting.committed.clone())
+    }
+
+    /// When the first of the questions that wait expires.
+    pub(crate) fn next_expiry(&self) -> Option<u64> {
+        lock(&self.asks).waiting.values().filter_map(|waiting| waiting.ask.expires).min()
+    }
+
+    /// Settles the questions that expire up to then.
+    pub(crate) fn expire(&self, upto: u64) {
+        for waiting in lock(&self.asks).waiting.values() {
+            if waiting.ask.expires.is_some_and(|expires| expires <= upto) {
+                // An answer that was first stands.
+                let _ = waiting.answer.settle(Given::Expired);
+            }
+        }
     }
 
     /// Someone waits for the turn that will take this prompt.

@@ -20,7 +20,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     task::{Context, Poll},
 };
-use tokio::sync::oneshot;
+use tokio::{sync::oneshot, task::AbortHandle};
 
 /// How many submissions may wait at a session's door.
 pub(crate) const INGRESS: usize = 32;
@@ -54,6 +54,8 @@ pub(crate) struct SessionInner {
     pub(crate) opening: Opening,
     /// What came through the door while the session was leaving: it comes first when the session is back.
     pub(crate) early: Mutex<Vec<Submit>>,
+    /// While it is away: what brings it back when a question expires.
+    pub(crate) alarm: Mutex<Option<AbortHandle>>,
     /// Whether it is in memory.
     pub(crate) presence: Presence,
     /// Who brings it back.
@@ -65,6 +67,10 @@ impl SessionInner {
     pub(crate) fn early(&self) -> MutexGuard<'_, Vec<Submit>> {
         // A push or a take: never half-done.
         self.early.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn alarm(&self) -> MutexGuard<'_, Option<AbortHandle>> {
+        self.alarm.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -195,7 +201,8 @@ impl Session {
         }
     }
 
-    /// Answers a question. `Ok` means: this answer settled it, durably. A second answer is [`AnswerError::Settled`].
+    /// Answers a question. `Ok` means: this answer settled it, durably. A second answer is [`AnswerError::Settled`], one
+    /// that comes after its time [`AnswerError::Expired`], and one to other arguments [`AnswerError::Tampered`].
     pub async fn answer(&self, ask: &Ask, answer: Answer) -> Result<(), AnswerError> {
         let committed = self.inner.control.answer(&ask.id, &ask.digest, answer, Source::User)?;
         self.inner.stir();

@@ -3,16 +3,16 @@
 use crate::{
     args::{AnswerArgs, Verdict},
     ask::Channel,
-    drive::Signals,
+    drive::{Given, Signals},
     problem::Problem,
     resume::name_of_root,
     run::{Begun, Plan},
     store::each_record,
 };
 use portcullis::{
-    Answer, Body, InputResolved, Journal, Reason, RequestId, Resolution, sqlite::SqliteJournal,
+    Answer, Body, InputResolved, Journal, Reason, RequestId, Resolution, SessionId, sqlite::SqliteJournal,
 };
-use std::process::ExitCode;
+use std::{process::ExitCode, sync::Arc};
 
 /// Answers, and goes on.
 pub(crate) async fn answer(args: AnswerArgs) -> Result<ExitCode, Problem> {
@@ -35,12 +35,36 @@ pub(crate) async fn answer(args: AnswerArgs) -> Result<ExitCode, Problem> {
         return Err(not_waiting(&journal, &request).await?);
     };
     let name = name_of_root(&journal, &head.session).await?;
+    let digest = digest(&journal, &head.session, &request).await?;
+    let other = |meant: &String| meant.is_empty() || !digest.starts_with(&meant.to_lowercase());
+    if let Some(meant) = args.digest.filter(other) {
+        let what =
+            format!("the question `{request}` is about other arguments than those of --digest {meant}");
+        return Err(Problem::new(what).next(format!("theirs is {digest}; read the question again")));
+    }
     let begun = Begun::of(plan, journal, name).await?;
     let channel = match Channel::find(false) {
         Channel::None => Channel::Later,
         other => other,
     };
-    begun.go_on(channel, args.json, Some((request, answer)), signals).await
+    begun.go_on(channel, args.json, Some(Given { request, digest, answer }), signals).await
+}
+
+/// What the question is about, as its record says: what the answer is bound to.
+async fn digest(
+    journal: &SqliteJournal,
+    session: &SessionId,
+    request: &RequestId,
+) -> Result<Arc<str>, Problem> {
+    let mut digest = None;
+    each_record(journal, session, |record| match &record.body {
+        Body::InputRequested(asked) if asked.request == *request => digest = Some(asked.digest.clone()),
+        _ => {}
+    })
+    .await?;
+    let missing =
+        || Problem::new(format!("the log of session `{session}` does not hold its question `{request}`"));
+    digest.ok_or_else(missing)
 }
 
 /// Why this question cannot be answered.

@@ -160,6 +160,7 @@ fn lines() -> Vec<(At, Body, &'static str)> {
                 digest: "ab".into(),
                 reasons: vec!["sure?".into()],
                 by: vec![handler("fmt")],
+                expires: None,
             }
             .into(),
             r#""type":"input/requested","v":1,"turn":1,"step":2,"call":[0],"data":{"request":"s1:1/2/0","digest":"ab","reasons":["sure?"],"by":[{"owner":"policy","handler":"fmt"}]}"#,

@@ -167,6 +167,7 @@ fn questions_and_answers() {
         digest: "".into(),
         reasons: vec!["which branch?".into()],
         by: vec![],
+        expires: None,
     };
     let resolved = InputResolved {
         request,

@@ -2,8 +2,8 @@
 
 use super::{Body as CallBody, Call, Invalid, Request, State, Step, Turn};
 use crate::{
-    Arguments, At, Body, CallPath, Draft, EndReason, Ended, Finish, Point, Record, Resolution, Seam, Seq,
-    Source, Subject, TurnContinuation, Verdict,
+    Arguments, At, Body, CallPath, Draft, EndReason, Ended, Finish, InputRequested, Point, Record,
+    Resolution, Seam, Seq, Source, Subject, TurnContinuation, Verdict,
 };
 use std::sync::Arc;
 
@@ -290,12 +290,18 @@ impl State {
                 other => other.and_then(|()| self.sealed_before(record.at.call.as_ref())),
             },
             Body::DecisionRecorded(d) => self.decides(d, record),
-            Body::InputRequested(_) => {
+            Body::InputRequested(asked) => {
                 let path = record.at.call.as_ref().ok_or("it names no call")?;
                 need(turn.is_some_and(|t| t.cancelled.is_none()), "the turn is cancelled")?;
                 self.call_at(record, |c| {
                     need(c.accepted() && !c.decided(), "the call is not at its gate")?;
-                    need(c.asked.is_none(), "a call asks once")
+                    need(c.asked.is_none(), "a call asks once")?;
+                    // C-ASK-1: an answer is bound to what would run.
+                    let bound = match c.sealed.as_ref().map(|sealed| &sealed.arguments) {
+                        Some(Arguments::Sealed { text }) => asked.digest == InputRequested::digest_of(text),
+                        _ => false,
+                    };
+                    need(bound, "its digest is of other arguments than the call's")
                 })?;
                 need(!self.has_decided(Point::Guard, &Subject::Call(path.clone())), "the gate is passed")?;
                 need(matches!(self.gate(path), Verdict::Ask { .. }), "nobody asks")

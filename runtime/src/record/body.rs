@@ -510,6 +510,16 @@ pub struct InputRequested {
     pub reasons: Vec<Reason>,
     /// Who asks.
     pub by: Vec<HandlerId>,
+    /// When it expires, in milliseconds since 1970 by the host's clock; never, without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires: Option<u64>,
+}
+
+impl InputRequested {
+    /// What binds an answer to these arguments.
+    pub fn digest_of(arguments: &Frozen) -> Arc<str> {
+        arguments.sha256_hex()
+    }
 }
 
 /// How a question was settled.

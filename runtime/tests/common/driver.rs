@@ -456,7 +456,9 @@ impl Driver {
             CallOwes::Ask { by, reasons } => {
                 let key = CallKey { turn, step, call: path.clone() };
                 let request = RequestId::of(&super::session(), &key);
-                let asked = InputRequested { request, digest: "00".into(), reasons, by };
+                let arguments = self.state.call_facts(path).and_then(|facts| facts.arguments);
+                let digest = InputRequested::digest_of(&arguments.expect("sealed before it asks"));
+                let asked = InputRequested { request, digest, reasons, by, expires: None };
                 self.commit_for(duty.clone(), vec![Draft::new(at, asked)])?;
             }
             CallOwes::Answer(request) => {
