@@ -6,7 +6,8 @@ use crate::{
     ledger::now_ms,
 };
 use portcullis_runtime::{
-    CallKey, Cancel, Cause, Commits, Frozen, HandlerId, JournalError, Reason, RequestId, Seq, Settle, Source,
+    CallKey, Cancel, Cause, CommandId, Commits, Frozen, HandlerId, JournalError, Reason, RequestId, Seq,
+    Settle, Source,
 };
 use std::{
     collections::{HashMap, VecDeque},
@@ -74,6 +75,12 @@ pub enum AnswerError {
     /// The answer is to other arguments than those that wait.
     #[error("this answer is to other arguments than those that wait; read the question again")]
     Tampered,
+    /// The command's name is that of another command.
+    #[error("`{0}` is the name of another command in this session: give this one its own")]
+    Taken(CommandId),
+    /// The session left memory for good; open it again.
+    #[error("the session left memory; open it again")]
+    Closed,
     /// It could not be made durable.
     #[error(transparent)]
     Journal(#[from] JournalError),
@@ -83,7 +90,7 @@ pub enum AnswerError {
 #[derive(Clone)]
 pub(crate) enum Given {
     /// An answer, and who gave it.
-    Answer(Answer, Source),
+    Answer(Answer, Source, Option<CommandId>),
     /// Its time.
     Expired,
 }
@@ -337,6 +344,7 @@ impl Control {
         digest: &[u8; 32],
         answer: Answer,
         by: Source,
+        command: Option<CommandId>,
     ) -> Result<Settle<Result<(), AnswerError>>, AnswerError> {
         let waiting = {
             let asks = lock(&self.asks);
@@ -352,9 +360,15 @@ impl Control {
             return Err(AnswerError::Tampered);
         }
         // Whoever settles it is first. A clock that has stood still meanwhile makes no answer early.
-        let given = if waiting.ask.is_overdue() { Given::Expired } else { Given::Answer(answer, by) };
+        let overdue = waiting.ask.is_overdue();
+        let given = if overdue { Given::Expired } else { Given::Answer(answer, by, command.clone()) };
         if waiting.answer.settle(given).is_err() {
-            return Err(AnswerError::Settled);
+            // The same command again, while its first answer is on its way: it is told the same.
+            let again = match waiting.answer.get() {
+                Some(Given::Answer(_, _, first)) => command.is_some() && first == command,
+                _ => false,
+            };
+            return if again { Ok(waiting.committed.clone()) } else { Err(AnswerError::Settled) };
         }
         Ok(waiting.committed.clone())
     }
@@ -379,6 +393,30 @@ impl Control {
         lock(&self.turns).queued.insert(seq, cell);
     }
 
+    /// Someone else waits for the turn that will take this prompt.
+    pub(crate) fn also_expect_turn(&self, seq: Seq) -> TurnCell {
+        lock(&self.turns).queued.entry(seq).or_insert_with(TurnCell::new).clone()
+    }
+
+    /// No turn will take this prompt.
+    pub(crate) fn withdrawn(&self, seq: Seq, done: Arc<TurnDone>) {
+        let (cell, shared) = {
+            let queued = &mut lock(&self.turns).queued;
+            let cell = queued.remove(&seq);
+            let shared = cell.as_ref().is_some_and(|cell| queued.values().any(|other| other.is(cell)));
+            (cell, shared)
+        };
+        // The others of its batch still have a turn.
+        if let (Some(cell), false) = (cell, shared) {
+            let _ = cell.settle(done);
+        }
+    }
+
+    /// The first cause of the open turn's cancel, if there is one.
+    pub(crate) fn cancel_cause(&self) -> Option<Cause> {
+        lock(&self.cancel).as_ref()?.cancel.cause()
+    }
+
     /// Someone waits for the open turn.
     pub(crate) fn open_cell(&self, cell: TurnCell) {
         lock(&self.turns).open.push(cell);
@@ -394,7 +432,7 @@ impl Control {
     pub(crate) fn follow_turn(&self) -> Turn {
         let cell = TurnCell::new();
         lock(&self.turns).open.push(cell.clone());
-        Turn { cell, session: None }
+        Turn { cell, session: None, prompt: None }
     }
 
     /// No turn will come any more: whoever waits for one is told with the open turn's end.

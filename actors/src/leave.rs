@@ -265,9 +265,8 @@ impl SessionInner {
             other => JournalError::Unavailable(other.to_string()),
         };
         let early = std::mem::take(&mut *self.early());
-        for submit in early.into_iter().chain(std::iter::from_fn(|| self.door.try_recv().ok())) {
-            // Whoever sent it has gone if this cannot be delivered.
-            let _ = submit.reply.send(Err(error.clone()));
+        for knock in early.into_iter().chain(std::iter::from_fn(|| self.door.try_recv().ok())) {
+            knock.refuse(error.clone());
         }
         self.control.hand_back(&error);
     }

@@ -10,9 +10,14 @@ use crate::{
     store::each_record,
 };
 use portcullis::{
-    Answer, Body, InputResolved, Journal, Reason, RequestId, Resolution, SessionId, sqlite::SqliteJournal,
+    Answer, Body, CommandId, InputResolved, Journal, Reason, RequestId, Resolution, SessionId,
+    sqlite::SqliteJournal,
 };
-use std::{process::ExitCode, sync::Arc};
+use std::{
+    io::{self, Write},
+    process::ExitCode,
+    sync::Arc,
+};
 
 /// Answers, and goes on.
 pub(crate) async fn answer(args: AnswerArgs) -> Result<ExitCode, Problem> {
@@ -30,8 +35,14 @@ pub(crate) async fn answer(args: AnswerArgs) -> Result<ExitCode, Problem> {
     drop(plan.project.read()?);
     let journal = plan.project.open()?;
     let request = RequestId::from_text(args.request);
+    let command = args.id.map(CommandId::new).transpose()?;
     let heads = journal.sessions().await?;
     let Some(head) = heads.iter().find(|head| head.waits.contains(&request)) else {
+        if let Some(command) = command
+            && let Some(session) = answered_by(&journal, &request, &command).await?
+        {
+            return again(plan, journal, &session, args.json, signals).await;
+        }
         return Err(not_waiting(&journal, &request).await?);
     };
     let name = name_of_root(&journal, &head.session).await?;
@@ -43,11 +54,56 @@ pub(crate) async fn answer(args: AnswerArgs) -> Result<ExitCode, Problem> {
         return Err(Problem::new(what).next(format!("theirs is {digest}; read the question again")));
     }
     let begun = Begun::of(plan, journal, name).await?;
-    let channel = match Channel::find(false) {
+    begun.go_on(later(), args.json, Some(Given { request, digest, answer, command }), signals).await
+}
+
+/// The session in which this very command has settled the question, if one has.
+async fn answered_by(
+    journal: &SqliteJournal,
+    request: &RequestId,
+    command: &CommandId,
+) -> Result<Option<SessionId>, Problem> {
+    let heads = journal.sessions().await?;
+    let asks = heads.iter().find(|head| request.as_str().starts_with(&format!("{}:", head.session)));
+    let Some(head) = asks else { return Ok(None) };
+    let mut settled = false;
+    each_record(journal, &head.session, |record| match &record.body {
+        Body::InputResolved(resolved) if resolved.request == *request => {
+            settled = record.key.as_ref() == Some(command);
+        }
+        _ => {}
+    })
+    .await?;
+    Ok(settled.then(|| head.session.clone()))
+}
+
+/// The answer was taken before: what is left to do goes on.
+async fn again(
+    plan: Plan,
+    journal: SqliteJournal,
+    session: &SessionId,
+    json: bool,
+    signals: Signals,
+) -> Result<ExitCode, Problem> {
+    let name = name_of_root(&journal, session).await?;
+    let begun = Begun::of(plan, journal, name).await?;
+    if begun.is_over() {
+        if !json {
+            // Whoever closed stdout has the exit code.
+            let _ =
+                writeln!(io::stdout(), "{} took this answer before, and has nothing left to do", begun.name);
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    begun.go_on(later(), json, None, signals).await
+}
+
+/// A person at the terminal, or somebody later.
+fn later() -> Channel {
+    match Channel::find(false) {
         Channel::None => Channel::Later,
         other => other,
-    };
-    begun.go_on(channel, args.json, Some(Given { request, digest, answer }), signals).await
+    }
 }
 
 /// What the question is about, as its record says: what the answer is bound to.

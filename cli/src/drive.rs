@@ -10,8 +10,8 @@ use crate::{
 };
 use futures::StreamExt;
 use portcullis::{
-    Answer, AnswerError, Ask, Body, Cause, EndReason, Event, Events, Record, RequestId, Resolution, Session,
-    Turn, encode,
+    Answer, AnswerError, Ask, Body, Cause, CommandId, EndReason, Event, Events, Record, RequestId,
+    Resolution, Session, Turn, encode,
     law::{Next, State},
 };
 use std::{
@@ -101,6 +101,8 @@ pub(crate) struct Given {
     /// SHA-256 of the arguments, hexadecimal.
     pub(crate) digest: Arc<str>,
     pub(crate) answer: Answer,
+    /// What it is called.
+    pub(crate) command: Option<CommandId>,
 }
 
 /// Everything about the session that is being driven.
@@ -265,7 +267,7 @@ impl Driver {
         if let Some(given) = self.of.given.take_if(|given| given.request == ask.id) {
             let asked = ask.digest.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
             if *given.digest == *asked {
-                return self.answer(&ask, given.answer).await;
+                return self.give(&ask, given).await;
             }
             self.late(&AnswerError::Tampered);
         }
@@ -282,6 +284,16 @@ impl Driver {
                 let nobody = "there is no one to ask; run it on a terminal, or with --yes";
                 self.answer(&ask, Answer::Refuse(Some(nobody.into()))).await;
             }
+        }
+    }
+
+    async fn give(&mut self, ask: &Ask, given: Given) {
+        let told = match given.command {
+            Some(command) => self.of.session.command(command).answer(ask, given.answer).await,
+            None => self.of.session.answer(ask, given.answer).await,
+        };
+        if let Err(error) = told {
+            self.late(&error);
         }
     }
 

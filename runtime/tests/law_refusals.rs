@@ -36,7 +36,15 @@ fn at(record: &Record, seq: Seq) -> Arc<Record> {
 
 /// May stand anywhere, any number of times.
 fn anytime(body: &Body) -> bool {
-    matches!(body, Body::SessionResumed(_) | Body::ConfigInForce(_) | Body::PromptQueued(_) | Body::Own(_))
+    matches!(
+        body,
+        Body::SessionResumed(_)
+            | Body::SessionCommand(_)
+            | Body::SessionWithdrawn(_)
+            | Body::ConfigInForce(_)
+            | Body::PromptQueued(_)
+            | Body::Own(_)
+    )
 }
 
 /// Applies a record that must be refused; nothing may have changed.
@@ -54,7 +62,14 @@ fn count(seen: &mut BTreeMap<String, u32>, body: &Body) {
 
 /// Every type of a turn's records must have been tried.
 fn covers(seen: &BTreeMap<String, u32>, except: &[&str]) {
-    let outside = ["session/resumed", "session/closed", "config/in-force", "prompt/queued"];
+    let outside = [
+        "session/resumed",
+        "session/closed",
+        "session/command",
+        "session/withdrawn",
+        "config/in-force",
+        "prompt/queued",
+    ];
     let later = ["subagent/started", "subagent/ended", "compaction/started", "compaction/ended"];
     for (kind, _) in Body::TYPES {
         let skipped = [outside.as_slice(), &later, except].iter().any(|kinds| kinds.contains(kind));
@@ -228,6 +243,9 @@ fn two_records_in_the_wrong_order_are_refused() {
                     Body::PromptBlocked(_) | Body::SteeringMessage(_) | Body::ContextMessage(_),
                     Body::DecisionRecorded(b),
                 ) => matches!(b.point, Point::Continuation | Point::Stop),
+                (Body::DecisionRecorded(a), Body::SteeringMessage(b)) => {
+                    b.from.is_some() && matches!(a.point, Point::Continuation | Point::Stop)
+                }
                 _ => false,
             };
             // Bodies that may overlap mix; calls that bodies start follow their completion.

@@ -55,6 +55,21 @@ fn lines() -> Vec<(At, Body, &'static str)> {
         (At::session(), SessionResumed {}.into(), r#""type":"session/resumed","v":1,"data":{}"#),
         (
             At::session(),
+            SessionCommand { cancelled: None }.into(),
+            r#""type":"session/command","v":1,"data":{}"#,
+        ),
+        (
+            At::session(),
+            SessionCommand { cancelled: Some(3) }.into(),
+            r#""type":"session/command","v":1,"data":{"cancelled":3}"#,
+        ),
+        (
+            At::session(),
+            SessionWithdrawn { prompt: Seq(4), by: Source::User, cause: CauseName(Cause::User) }.into(),
+            r#""type":"session/withdrawn","v":1,"data":{"prompt":4,"by":{"kind":"user"},"cause":"user"}"#,
+        ),
+        (
+            At::session(),
             SessionClosed { reason: "done".into() }.into(),
             r#""type":"session/closed","v":1,"data":{"reason":"done"}"#,
         ),
@@ -273,6 +288,24 @@ fn every_type_has_its_exact_line() {
     for (kind, version) in Body::TYPES {
         assert!(kinds.iter().any(|k| k == kind), "no line for `{kind}`");
         assert_eq!(*version, 1);
+    }
+}
+
+// C-DUR-8: a record names the command that caused it.
+#[test]
+fn a_command_is_the_key_of_its_record() {
+    let command = CommandId::new("retry 7").unwrap();
+    let record = Draft::new(At::session(), prompt("hi")).of_command(Some(command.clone())).seal(Seq(2), 5);
+    let line = encode(&record);
+    assert!(
+        line.starts_with(r#"{"seq":2,"time":5,"type":"prompt/queued","v":1,"key":"retry 7","data":"#),
+        "{line}"
+    );
+    assert_eq!(decode(&line).expect("our own line").key, Some(command));
+    for bad in ["", "a\nb", &"x".repeat(201)] {
+        assert!(CommandId::new(bad).is_err(), "{bad:?}");
+        let line = line.replace("retry 7", &bad.replace('\n', "\\n"));
+        assert!(decode(&line).is_err(), "{line}");
     }
 }
 

@@ -117,17 +117,19 @@ impl Trip {
             return Err(Stop::Cancelled);
         }
         let expired = matches!(given, Given::Expired);
-        let resolved = match given {
-            Given::Answer(Answer::Allow, by) => {
-                InputResolved { request: request.clone(), resolution: Resolution::Allowed, text: None, by }
+        let (resolved, command) = match given {
+            Given::Answer(answer, by, command) => {
+                let (resolution, text) = match answer {
+                    Answer::Allow => (Resolution::Allowed, None),
+                    Answer::Refuse(text) => (Resolution::Refused, text),
+                };
+                (InputResolved { request: request.clone(), resolution, text, by }, command)
             }
-            Given::Answer(Answer::Refuse(text), by) => {
-                InputResolved { request: request.clone(), resolution: Resolution::Refused, text, by }
-            }
-            Given::Expired => by_itself(&request, Resolution::Expired),
+            Given::Expired => (by_itself(&request, Resolution::Expired), None),
         };
-        let committed = match self.put(resolved) {
-            Ok(()) => self.cx.barrier().await.map_err(Stop::from),
+        let resolved = Draft::new(self.at.clone(), resolved).of_command(command);
+        let committed = match self.cx.commit(vec![resolved]) {
+            Ok(_) => self.cx.barrier().await.map_err(Stop::from),
             Err(stop) => Err(stop),
         };
         let told = match &committed {

@@ -60,6 +60,21 @@ fn an_answer_from_another_process_lets_the_call_go_on() {
     command(&project, "resume", &["run-1"]).refused(&["run-1 has nothing left to do"]);
 }
 
+// C-DUR-8: an answer that is sent again under its name is told how it went; any other one is refused.
+#[test]
+fn an_answer_sent_again_is_the_same_answer() {
+    let project = parked();
+    for _ in 0..2 {
+        let answer = command(&project, "answer", &[REQUEST, "allow", "--id", "first"]);
+        assert_eq!(answer.code, Some(0), "{}{}", answer.out, answer.err);
+    }
+    command(&project, "answer", &[REQUEST, "allow", "--id", "second"]).refused(&["settled already"]);
+    command(&project, "answer", &[REQUEST, "allow", "--id", ""]).refused(&["no name for a command"]);
+    assert_eq!(lines(&project, "out"), 1);
+    let log = project.log(&["run-1", "--json"]);
+    assert_eq!(log.out.matches(r#""key":"first""#).count(), 1, "{}", log.out);
+}
+
 // C-ASK-1: an answer may say which arguments it is about, and counts for no others.
 #[test]
 fn an_answer_to_other_arguments_is_refused() {

@@ -1,6 +1,6 @@
 //! Applying a record: the rules of where it may stand. What it changes is in `change`.
 
-use super::{Body as CallBody, Call, Invalid, Request, State, Step, Turn};
+use super::{Body as CallBody, Call, Caused, Invalid, Request, State, Step, Turn, Whereabouts};
 use crate::{
     Arguments, At, Body, CallPath, Draft, EndReason, Ended, Finish, InputRequested, Point, Record,
     Resolution, Seam, Seq, Source, Subject, TurnContinuation, Verdict,
@@ -42,9 +42,15 @@ impl State {
             !self.closed || matches!(record.body, Body::SessionResumed(_) | Body::Own(_)),
             "the session is closed",
         )?;
+        if let Some(command) = &record.key {
+            need(!self.commands.contains_key(command), "this command has had its outcome")?;
+            need(self.caused_by(record).is_some(), "no command has such an outcome")?;
+        }
         let anywhere = matches!(
             record.body,
             Body::SessionCreated(_)
+                | Body::SessionCommand(_)
+                | Body::SessionWithdrawn(_)
                 | Body::SessionResumed(_)
                 | Body::SessionClosed(_)
                 | Body::ConfigInForce(_)
@@ -116,12 +122,30 @@ impl State {
         )
     }
 
+    /// What the record is for the command that caused it.
+    pub(super) fn caused_by(&self, record: &Record) -> Option<Caused> {
+        match &record.body {
+            Body::PromptQueued(_) => Some(Caused::Queued(record.seq)),
+            Body::InputResolved(resolved) => Some(Caused::Answered(resolved.request.clone())),
+            Body::TurnCancelled(_) => self.open_turn().map(Caused::Cancelled),
+            Body::SessionWithdrawn(withdrawn) => Some(Caused::Withdrew(withdrawn.prompt)),
+            Body::SessionCommand(command) => {
+                Some(command.cancelled.map_or(Caused::Nothing, Caused::Cancelled))
+            }
+            _ => None,
+        }
+    }
+
     /// The rules of each type.
     fn place(&self, record: &Record) -> Checked {
         let turn = self.turn.as_deref();
         let step = turn.and_then(|t| t.step.as_ref());
         match &record.body {
             Body::SessionCreated(_) | Body::SessionResumed(_) | Body::ConfigInForce(_) => Ok(()),
+            Body::SessionCommand(_) => need(record.key.is_some(), "it names no command"),
+            Body::SessionWithdrawn(w) => {
+                need(self.whereabouts(w.prompt) == Whereabouts::Waits, "it is not waiting for a turn")
+            }
             Body::CompactionStarted(started) => {
                 let turn = turn.ok_or("no turn is open")?;
                 need(turn.compaction.is_none(), "a compaction is under way already")?;

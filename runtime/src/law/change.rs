@@ -9,6 +9,11 @@ use std::sync::Arc;
 
 impl State {
     pub(super) fn change(&mut self, record: &Arc<Record>) {
+        if let Some(command) = &record.key
+            && let Some(caused) = self.caused_by(record)
+        {
+            self.commands.insert(command.clone(), caused);
+        }
         match &record.body {
             Body::SessionCreated(created) => {
                 self.created = Some(Arc::new(created.clone()));
@@ -26,6 +31,8 @@ impl State {
                 self.orphan();
             }
             Body::SessionClosed(_) => self.closed = true,
+            Body::SessionCommand(_) => {}
+            Body::SessionWithdrawn(withdrawn) => _ = self.queue.remove(&withdrawn.prompt),
             Body::ConfigInForce(config) => {
                 self.config = Some(config.digest.clone());
                 self.limits = config.limits;
@@ -84,7 +91,9 @@ impl State {
                 turn.prompt = Some(m.from);
             }
             Body::PromptBlocked(m) => {
-                if self.queue.remove(&m.from).is_none() {
+                if self.queue.remove(&m.from).is_some() {
+                    turn.joined.push(m.from);
+                } else {
                     if turn.settled == 0 {
                         self.starts.clear();
                     }
@@ -110,6 +119,7 @@ impl State {
                 match m.from {
                     Some(seq) => {
                         self.queue.remove(&seq);
+                        turn.joined.push(seq);
                         turn.prompt = Some(seq);
                     }
                     None => {
@@ -229,6 +239,7 @@ impl Turn {
         Turn {
             number,
             takes,
+            joined: Vec::new(),
             settled: 0,
             allowed: false,
             veto: None,

@@ -19,10 +19,10 @@ pub use next::{Next, Passed};
 pub use transcript::Transcript;
 
 use crate::{
-    AssistantMessage, CallPath, Content, Decided, DecisionRecorded, Draft, EndReason, Finish, Frozen,
-    HandlerId, InputRequested, InputResolved, Limits, Message, Outcome, Point, QueueKind, Reason, Record,
-    RequestHeader, Seam, Seq, SessionCreated, SessionId, Source, StartSource, Subject, ToolCall, ToolResult,
-    ToolRewrite, TurnCancelled,
+    AssistantMessage, CallPath, CommandId, Content, Decided, DecisionRecorded, Draft, EndReason, Finish,
+    Frozen, HandlerId, InputRequested, InputResolved, Limits, Message, Outcome, Point, QueueKind, Reason,
+    Record, RequestHeader, RequestId, Seam, Seq, SessionCreated, SessionId, Source, StartSource, Subject,
+    ToolCall, ToolResult, ToolRewrite, TurnCancelled,
 };
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -50,6 +50,8 @@ pub struct State {
     /// The starts whose `agent/session-start` is not closed yet, oldest first: rarely more than one.
     starts: Vec<(Seq, StartSource)>,
     queue: BTreeMap<Seq, Queued>,
+    /// The commands that have had an outcome.
+    commands: BTreeMap<CommandId, Caused>,
     turns: u64,
     turn: Option<Box<Turn>>,
     /// How the last turn that is over ended.
@@ -74,11 +76,41 @@ pub(crate) struct Queued {
     pub(crate) source: Source,
 }
 
+/// The outcome of a command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Caused {
+    /// The first record that it queued; what became of that stands behind it.
+    Queued(Seq),
+    /// It settled this question.
+    Answered(RequestId),
+    /// It cancelled this turn, or found it cancelled.
+    Cancelled(u64),
+    /// It took this prompt back.
+    Withdrew(Seq),
+    /// There was nothing to do.
+    Nothing,
+}
+
+/// Where something that was queued is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Whereabouts {
+    /// No turn has taken it.
+    Waits,
+    /// The open turn has.
+    InTurn(u64),
+    /// It is over, or was never there.
+    Over,
+}
+
 /// The open turn.
 #[derive(Debug, Clone)]
 struct Turn {
     number: u64,
     takes: Vec<(Seq, Queued)>,
+    /// Steering that joined it, allowed or blocked.
+    joined: Vec<Seq>,
     /// How many of `takes` became a message or were blocked.
     settled: usize,
     allowed: bool,
@@ -295,6 +327,28 @@ impl State {
         let taken = || self.turn.as_ref()?.takes.iter().find(|(s, _)| *s == seq).map(|(_, q)| q);
         let queued = self.queue.get(&seq).or_else(taken)?;
         Some((&queued.content, &queued.source))
+    }
+
+    /// What a command came to; `None` for one that is not known.
+    pub fn caused(&self, command: &CommandId) -> Option<&Caused> {
+        self.commands.get(command)
+    }
+
+    /// Where something is that was queued there.
+    pub fn whereabouts(&self, seq: Seq) -> Whereabouts {
+        if let Some(turn) = self.turn.as_deref() {
+            // Between two steps the first steering is being judged, or is about to be.
+            let between = turn.step.is_none() && turn.steps > 0;
+            let judged = between && self.steering().is_some_and(|(first, _)| *first == seq);
+            if judged || turn.joined.contains(&seq) || turn.takes.iter().any(|(taken, _)| *taken == seq) {
+                return Whereabouts::InTurn(turn.number);
+            }
+        }
+        // What code injects is no prompt.
+        match self.queue.get(&seq) {
+            Some(queued) if queued.kind.opens_turn() => Whereabouts::Waits,
+            _ => Whereabouts::Over,
+        }
     }
 
     /// True when something that opens a turn waits.

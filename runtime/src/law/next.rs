@@ -379,6 +379,8 @@ impl Next {
                     | Body::SessionResumed(_)
                     | Body::SubagentStarted(_)
                     | Body::SubagentEnded(_)
+                    | Body::SessionCommand(_)
+                    | Body::SessionWithdrawn(_)
                     | Body::SessionClosed(_)
                     | Body::Own(_)
             );

@@ -73,6 +73,10 @@ bodies! {
     SessionCreated = "session/created" v 1;
     /// A process took the session up again; whatever was in flight before is orphaned.
     SessionResumed = "session/resumed" v 1;
+    /// A command had nothing to do, or what it asked for was done already; its name is taken.
+    SessionCommand = "session/command" v 1;
+    /// A prompt that no turn had taken was taken back.
+    SessionWithdrawn = "session/withdrawn" v 1;
     /// The session is over.
     SessionClosed = "session/closed" v 1;
     /// The configuration from here on.
@@ -170,6 +174,25 @@ pub struct Seed {
 /// `session/resumed`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct SessionResumed {}
+
+/// `session/command`: the command is the record's key.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SessionCommand {
+    /// The turn that was being cancelled already; none when there was nothing to cancel.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cancelled: Option<u64>,
+}
+
+/// `session/withdrawn`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SessionWithdrawn {
+    /// The queued record.
+    pub prompt: Seq,
+    /// Who took it back.
+    pub by: Source,
+    /// Why.
+    pub cause: CauseName,
+}
 
 /// `session/closed`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -142,7 +142,7 @@ impl Driver {
     // What happens at any time.
 
     fn outside(&mut self) -> Alive {
-        match self.tape.pick(60) {
+        match self.tape.pick(62) {
             50 => self.queue(QueueKind::Prompt, Source::User),
             51 => self.queue(QueueKind::Steering, Source::User),
             52 => self.queue(QueueKind::Steering, Source::owner("hooks")),
@@ -161,13 +161,36 @@ impl Driver {
                 self.kill();
                 Err(Killed)
             }
+            60 => {
+                let mut waits = self.state.waiting();
+                let Some(prompt) = waits.find(|seq| self.state.whereabouts(*seq) == law::Whereabouts::Waits)
+                else {
+                    return Ok(());
+                };
+                drop(waits);
+                let withdrawn = SessionWithdrawn { prompt, by: Source::User, cause: CauseName(Cause::User) };
+                self.note("withdrawn");
+                self.add_of_command(At::session(), withdrawn)?;
+                assert_eq!(self.state.whereabouts(prompt), law::Whereabouts::Over);
+                Ok(())
+            }
+            61 => self.add_of_command(At::session(), SessionCommand { cancelled: None }),
             _ => Ok(()),
         }
     }
 
+    /// Under a name that no other command has.
+    fn add_of_command(&mut self, at: At, body: impl Into<Body>) -> Alive {
+        let command = CommandId::new(format!("c{}", self.log.len())).expect("a name");
+        let draft = Draft::new(at, body).of_command(Some(command.clone()));
+        self.commit(vec![draft])?;
+        assert!(self.state.caused(&command).is_some());
+        Ok(())
+    }
+
     fn queue(&mut self, kind: QueueKind, source: Source) -> Alive {
         let text = format!("sent at {}", self.log.len());
-        self.add(At::session(), super::queued(kind, &text, source))
+        self.add_of_command(At::session(), super::queued(kind, &text, source))
     }
 
     /// Drops everything but the log's text, and takes the session up again.
