@@ -10,7 +10,9 @@ use crate::{
     turn::TurnActor,
 };
 use actix::prelude::*;
-use portcullis_runtime::{At, Body, Cause, Draft, EndReason, JournalError, PromptQueued, Settle, law::Next};
+use portcullis_runtime::{
+    At, Body, Cause, Draft, EndReason, JournalError, PromptQueued, SessionLeft, Settle, law::Next,
+};
 use std::{rc::Rc, sync::Arc, time::Instant};
 
 /// The actor.
@@ -340,6 +342,11 @@ impl actix::Handler<Drain> for SessionActor {
                 Ok(()) => Parked::Idle,
                 Err(_) => Parked::InTurn,
             };
+            // Whoever takes the turn up again is not to think that it ended this process (C-DUR-8). A ledger that has failed
+            // says nothing any more.
+            if parked == Parked::InTurn && cx.ledger.read(|s| s.counts_as_killed()) {
+                let _enqueued = cx.ledger.commit(vec![Draft::new(At::session(), SessionLeft {})]);
+            }
             if let Err(error) = cx.ledger.release().await {
                 tracing::warn!(%error, "the session's pen could not be given back");
             }

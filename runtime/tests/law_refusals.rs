@@ -40,6 +40,7 @@ fn anytime(body: &Body) -> bool {
         body,
         Body::SessionResumed(_)
             | Body::SessionCommand(_)
+            | Body::SessionLeft(_)
             | Body::SessionWithdrawn(_)
             | Body::ConfigInForce(_)
             | Body::PromptQueued(_)
@@ -66,6 +67,7 @@ fn covers(seen: &BTreeMap<String, u32>, except: &[&str]) {
         "session/resumed",
         "session/closed",
         "session/command",
+        "session/left",
         "session/withdrawn",
         "config/in-force",
         "prompt/queued",

@@ -53,6 +53,7 @@ fn lines() -> Vec<(At, Body, &'static str)> {
             r#""type":"session/created","v":1,"data":{"id":"s1","cwd":"/w","channel":"cli"}"#,
         ),
         (At::session(), SessionResumed {}.into(), r#""type":"session/resumed","v":1,"data":{}"#),
+        (At::session(), SessionLeft {}.into(), r#""type":"session/left","v":1,"data":{}"#),
         (
             At::session(),
             SessionCommand { cancelled: None }.into(),

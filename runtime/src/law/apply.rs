@@ -50,6 +50,7 @@ impl State {
             record.body,
             Body::SessionCreated(_)
                 | Body::SessionCommand(_)
+                | Body::SessionLeft(_)
                 | Body::SessionWithdrawn(_)
                 | Body::SessionResumed(_)
                 | Body::SessionClosed(_)
@@ -142,6 +143,7 @@ impl State {
         let step = turn.and_then(|t| t.step.as_ref());
         match &record.body {
             Body::SessionCreated(_) | Body::SessionResumed(_) | Body::ConfigInForce(_) => Ok(()),
+            Body::SessionLeft(_) => need(turn.is_some(), "no turn is open"),
             Body::SessionCommand(_) => need(record.key.is_some(), "it names no command"),
             Body::SessionWithdrawn(w) => {
                 need(self.whereabouts(w.prompt) == Whereabouts::Waits, "it is not waiting for a turn")

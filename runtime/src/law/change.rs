@@ -28,10 +28,18 @@ impl State {
                     self.keep_started();
                     self.starts.push((record.seq, StartSource::Resume));
                 }
+                if let Some(turn) = self.turn.as_deref_mut() {
+                    turn.note_resumed();
+                }
                 self.orphan();
             }
             Body::SessionClosed(_) => self.closed = true,
             Body::SessionCommand(_) => {}
+            Body::SessionLeft(_) => {
+                if let Some(turn) = self.turn.as_deref_mut() {
+                    turn.recovery.left = true;
+                }
+            }
             Body::SessionWithdrawn(withdrawn) => _ = self.queue.remove(&withdrawn.prompt),
             Body::ConfigInForce(config) => {
                 self.config = Some(config.digest.clone());
@@ -77,6 +85,7 @@ impl State {
 
     fn change_turn(&mut self, record: &Arc<Record>) {
         let Some(turn) = self.turn.as_deref_mut() else { return };
+        turn.note_progress(record);
         let tail = &mut self.tail;
         match &record.body {
             Body::UserMessage(m) => {
@@ -258,6 +267,7 @@ impl Turn {
             begun_at,
             tail_at,
             compaction: None,
+            recovery: super::Recovery::default(),
             compaction_tried: false,
         }
     }

@@ -11,6 +11,7 @@ mod close;
 mod compact;
 mod next;
 mod query;
+mod recovery;
 mod transcript;
 
 pub use call::CallOwes;
@@ -135,8 +136,19 @@ struct Turn {
     begun_at: Seq,
     tail_at: usize,
     compaction: Option<Compacting>,
+    recovery: Recovery,
     /// One was tried in this turn since the model last answered, and came to nothing.
     compaction_tried: bool,
+}
+
+/// How often the turn was taken up since it last came on, with something of its own under way each time.
+#[derive(Debug, Clone, Copy, Default)]
+struct Recovery {
+    taken_up: u32,
+    /// The session has left memory on purpose: the next time it is taken up says nothing against the turn.
+    left: bool,
+    /// It is given up, whatever stands behind that.
+    given_up: bool,
 }
 
 /// A compaction that has begun.

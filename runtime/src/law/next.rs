@@ -51,6 +51,9 @@ impl State {
     /// What is owed next. `passed` is the point the driver has just finished, if closing it left no record.
     pub fn next(&self, passed: Option<&Passed>) -> Next {
         let Some(turn) = &self.turn else { return self.begin() };
+        if turn.recovery.given_up {
+            return self.give_up();
+        }
         if !turn.owed.is_empty() {
             return Next::Commit(turn.owed.clone());
         }
@@ -266,6 +269,10 @@ impl State {
     /// Closes the open step and turn after a failure that no rule answers: the model's, or the runtime's own. Calls that
     /// are still open are answered first.
     pub fn fail(&self, code: &str, message: &str) -> Vec<Draft> {
+        self.break_off(EndReason::Error { code: code.into(), message: message.into() })
+    }
+
+    pub(super) fn break_off(&self, reason: EndReason) -> Vec<Draft> {
         let Some(turn) = &self.turn else { return Vec::new() };
         let mut drafts = turn.owed.clone();
         drafts.extend(compact::ended(turn, Err("The turn failed.".into())));
@@ -275,7 +282,6 @@ impl State {
             }
             drafts.extend(self.end_step(turn));
         }
-        let reason = EndReason::Error { code: code.into(), message: message.into() };
         drafts.push(Draft::new(At::turn(turn.number), TurnEnd { reason, dropped: Vec::new() }));
         drafts
     }
@@ -380,6 +386,7 @@ impl Next {
                     | Body::SubagentStarted(_)
                     | Body::SubagentEnded(_)
                     | Body::SessionCommand(_)
+                    | Body::SessionLeft(_)
                     | Body::SessionWithdrawn(_)
                     | Body::SessionClosed(_)
                     | Body::Own(_)

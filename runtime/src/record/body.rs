@@ -73,6 +73,8 @@ bodies! {
     SessionCreated = "session/created" v 1;
     /// A process took the session up again; whatever was in flight before is orphaned.
     SessionResumed = "session/resumed" v 1;
+    /// A process gave the session up on purpose, with work of the open turn under way.
+    SessionLeft = "session/left" v 1;
     /// A command had nothing to do, or what it asked for was done already; its name is taken.
     SessionCommand = "session/command" v 1;
     /// A prompt that no turn had taken was taken back.
@@ -174,6 +176,10 @@ pub struct Seed {
 /// `session/resumed`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct SessionResumed {}
+
+/// `session/left`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct SessionLeft {}
 
 /// `session/command`: the command is the record's key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

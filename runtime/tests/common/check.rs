@@ -26,6 +26,7 @@ pub fn log(records: &[Arc<Record>], limits: Limits) {
             Body::SessionResumed(_)
             | Body::SessionClosed(_)
             | Body::SessionCommand(_)
+            | Body::SessionLeft(_)
             | Body::SessionWithdrawn(_)
             | Body::ConfigInForce(_)
             | Body::PromptQueued(_)

@@ -202,6 +202,10 @@ impl Driver {
         self.state = State::fold(&self.log).expect("our own log");
         self.passed = None;
         self.nested_passed.clear();
+        if self.state.open_turn().is_some() && self.tape.once_in(4) {
+            // It was left on purpose.
+            self.push(&Duty::Next, Draft::new(At::session(), SessionLeft {}));
+        }
         let resumed = Draft::new(At::session(), SessionResumed {});
         self.push(&Duty::Next, resumed);
     }
