@@ -1,11 +1,11 @@
 //! What one more handler at a point costs ÷ one ask between two tasks of a thread. Bar `handler-slope`.
 //!
 //! The same nine-call turn as in `pipeline`, with one and with nine handlers at each of the three points of a call; the
-//! difference is shared out among the 24 further handlers. Each decides, and its decision is a record.
+//! difference is shared out among the 24 further handlers. Each decides, and what it decided is on record.
 
 mod support;
 
-use portcullis::{Gate, Proposal, Registrar, Review, Runtime, Session};
+use portcullis::{Gate, Proposal, Registrar, Review, Runtime, Session, Submit};
 use std::process::ExitCode;
 use support::{
     Bars,
@@ -66,7 +66,14 @@ impl House {
         let model = Head { calls: CALLS, arguments: house::arguments(64) };
         let builder = Runtime::builder(model)
             .tool(house::note(stamps.clone(), CALLS))
-            .policy("bench", |at| (0..handlers).for_each(|n| register(at, n)));
+            .policy("bench", |at| (0..handlers).for_each(|n| register(at, n)))
+            .policy("heap", |at| {
+                let stamps = stamps.clone();
+                at.prompt_submit("fault-in", async move |_| {
+                    stamps.fault_in();
+                    Submit::allow()
+                });
+            });
         let runtime = house::start(builder).await;
         let session = house::session(&runtime, "s").await;
         House { runtime, session, stamps }

@@ -2,8 +2,8 @@
 
 use portcullis_actors::{Config, Health, Leftover, LiveCall, Session, SessionOptions, Stall, StartError};
 use portcullis_runtime::{
-    BadSessionId, Extension, Journal, Limits, MemoryJournal, Model, Registered, Registrar, SessionId, Table,
-    Tool, plan::TableError,
+    BadSessionId, Extension, ForkAt, Journal, Limits, MemoryJournal, Model, Registered, Registrar, SessionId,
+    Table, Tool, plan::TableError,
 };
 use std::{sync::Arc, time::Duration};
 
@@ -159,6 +159,18 @@ pub enum OpenError {
     Open(#[from] portcullis_actors::OpenError),
 }
 
+/// Why a session was not forked. Nothing was written.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ForkSessionError {
+    /// A name is none.
+    #[error(transparent)]
+    Name(#[from] BadSessionId),
+    /// The session, its place or the journal refused.
+    #[error(transparent)]
+    Fork(#[from] portcullis_actors::ForkFailed),
+}
+
 impl Runtime {
     /// Begins a runtime on this model, with nothing else: no tools, no policy, logs in memory.
     pub fn builder(model: impl Model) -> Builder {
@@ -200,6 +212,39 @@ impl Runtime {
     ) -> Result<Session, OpenError> {
         let id = SessionId::new(name)?;
         Ok(self.inner.session_with(id, options, owner, register).await?)
+    }
+
+    /// Forks a session at a place in its log (C-DUR-7): another one, called `name`, goes on from a copy of it there. Open it
+    /// with [`open`](Runtime::open); its first turn starts with the source `fork`. It has its parent's working directory and
+    /// front door. The parent is only read, and may be live.
+    ///
+    /// What was sent to the parent and not taken up to there is not in the fork. A turn that is open there is `interrupted`
+    /// in the fork, and its calls are answered.
+    ///
+    /// ```
+    /// # use portcullis::{ForkAt, Runtime, ScriptedModel};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let model = ScriptedModel::from_json(r#"{"turns":[{"repeat":3,"steps":[{"text":"Yes."}]}]}"#)?;
+    /// # let runtime = Runtime::builder(model).start().await?;
+    /// let session = runtime.session("demo").await?;
+    /// session.prompt("shall we?").await?.await;
+    /// session.prompt("by train?").await?.await;
+    /// // What if we had asked otherwise, after the first answer?
+    /// runtime.fork("demo", ForkAt::Turn(1), "by-bike").await?;
+    /// runtime.session("by-bike").await?.prompt("by bike?").await?.await;
+    /// # runtime.shutdown(std::time::Duration::from_secs(5)).await;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn fork(
+        &self,
+        of: impl AsRef<str>,
+        at: ForkAt,
+        name: impl AsRef<str>,
+    ) -> Result<(), ForkSessionError> {
+        let (parent, child) = (SessionId::new(of)?, SessionId::new(name)?);
+        Ok(self.inner.fork(&parent, at, &child).await?)
     }
 
     /// Code that blocked its arbiter's thread for over 100 ms: whose, where and for how long. The last 64.

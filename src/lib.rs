@@ -40,10 +40,11 @@ mod agent;
 mod builder;
 
 pub use agent::{AgentKind, agent_tool};
-pub use builder::{Builder, OpenError, Runtime};
+pub use builder::{Builder, ForkSessionError, OpenError, Runtime};
 pub use portcullis_actors::{
-    Answer, AnswerError, Ask, CancelError, Cancelled, Command, Event, Events, Health, Leftover, LiveCall,
-    PromptRef, Session, SessionOptions, Stall, StartError, SubmitError, Turn, TurnCost, TurnEnds, blocking,
+    Answer, AnswerError, Ask, CancelError, Cancelled, Command, Event, Events, ForkFailed, Health, Leftover,
+    LiveCall, PromptRef, Session, SessionOptions, Stall, StartError, SubmitError, Turn, TurnCost, TurnEnds,
+    blocking,
 };
 pub use portcullis_models::ScriptedModel;
 pub use portcullis_runtime::*;

@@ -85,3 +85,97 @@ async fn sqlite_full_and_back() {
     assert_eq!(count("tool/call"), count("tool/result"));
     assert_eq!(within(roomy.shutdown(PATIENCE)).await.parked, []);
 }
+
+/// Takes room, outside of what the journal counts as its own.
+fn fill(file: &Path) {
+    let other = rusqlite::Connection::open(file).unwrap();
+    other.execute_batch("CREATE TABLE filler (x); INSERT INTO filler VALUES (zeroblob(500000))").unwrap();
+}
+
+/// Gives it back: its pages are free for whoever writes next.
+fn make_room(file: &Path) {
+    rusqlite::Connection::open(file).unwrap().execute_batch("DROP TABLE filler").unwrap();
+}
+
+// C-DUR-9, C-DUR-2: wherever in a turn the disk is full, no body starts before its intent is on disk, and what was
+// acknowledged stays; with room again, in the same runtime, the same turn is finished and every call has its result.
+#[tokio::test]
+async fn full_at_any_place_of_a_turn_and_back() {
+    let large = "x".repeat(15_000);
+    let arguments = format!(r#"{{"text":"{large}"}}"#);
+    let mut cut_at = std::collections::BTreeSet::new();
+    for spare in 0..40 {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("agents.db");
+        drop(SqliteJournal::open(&file).unwrap());
+        fill(&file);
+        let quota = std::fs::metadata(&file).unwrap().len() + spare * 4096;
+        let journal = SqliteJournal::open_with(&file, Options { quota: Some(quota) }).unwrap();
+        let ran: Arc<std::sync::Mutex<Vec<String>>> = Arc::default();
+        let model = Says::calls(&[("Echo", &arguments)]);
+        let builder = Runtime::builder(model.clone()).tools([echo(&ran)]);
+        let runtime = builder.journal(journal.clone()).arbiters(1).start().await.unwrap();
+
+        let said = match within(runtime.open("s", SessionOptions::new("/"))).await {
+            // Not even its first record.
+            Err(error) => {
+                assert!(error.to_string().contains(&JournalError::StorageFull.to_string()), "{error:?}");
+                Some(JournalError::StorageFull.code().to_owned())
+            }
+            Ok(session) => match within(session.prompt(&*large)).await {
+                Err(SubmitError::Journal { error, .. }) => {
+                    within(session.gone()).await;
+                    Some(error.code().to_owned())
+                }
+                Err(other) => panic!("{other:?}"),
+                Ok(turn) => match within(turn.into_future()).await {
+                    EndReason::Completed => None,
+                    EndReason::Error { code, .. } => {
+                        within(session.gone()).await;
+                        Some(code.to_string())
+                    }
+                    other => panic!("{other:?}"),
+                },
+            },
+        };
+        let before = log_if_any(&journal, "s").await;
+        let count = |log: &[Arc<Record>], kind: &str| log.iter().filter(|r| r.body.kind() == kind).count();
+        if let Some(code) = &said {
+            assert_eq!(*code, JournalError::StorageFull.code());
+            cut_at.insert(before.last().map(|record| record.body.kind().to_owned()));
+        }
+        assert!(
+            model.requests().len() <= count(&before, "model/requested"),
+            "a request is out and not on disk"
+        );
+        assert!(
+            ran.lock().unwrap().len() <= count(&before, "tool/dispatched"),
+            "a body runs and is not on disk"
+        );
+
+        make_room(&file);
+        let session = within(runtime.open("s", SessionOptions::new("/"))).await.unwrap();
+        // Whatever was open is finished before it.
+        let turn = within(session.prompt("again")).await.unwrap();
+        assert_eq!(within(turn.into_future()).await, EndReason::Completed);
+        let after = log_if_any(&journal, "s").await;
+        assert_eq!(after[..before.len()], before, "what was acknowledged stays");
+        assert_eq!(law::State::fold(&after).unwrap().next(None), law::Next::Idle);
+        assert_eq!(count(&after, "turn/start"), count(&after, "turn/end"));
+        assert_eq!(count(&after, "tool/call"), count(&after, "tool/result"));
+        assert_eq!(count(&after, "tool/dispatched"), ran.lock().unwrap().len(), "no body twice");
+        assert!(journal.verify(session.id()).await.unwrap().is_sound());
+        within(runtime.shutdown(PATIENCE)).await;
+    }
+    println!("{cut_at:?}");
+    assert!(cut_at.len() >= 4, "the disk was full at few places only: {cut_at:?}");
+}
+
+async fn log_if_any(journal: &SqliteJournal, session: &str) -> Vec<Arc<Record>> {
+    let known = journal.sessions().await.unwrap();
+    if known.iter().any(|head| head.session.as_str() == session) {
+        log(journal, session).await
+    } else {
+        Vec::new()
+    }
+}

@@ -165,7 +165,7 @@ async fn means(point: Point, how: How) {
     assert_eq!(!decided.is_empty(), recorded, "{why}");
     for decision in decided {
         assert_eq!(decision.id, HandlerId::new("house", "broken"));
-        match (how, decision.failure.expect("a failure")) {
+        match (how, decision.made.failure.expect("a failure")) {
             (How::Spins, Failure::Deadline { limit_ms }) => assert_eq!(limit_ms, 50, "{why}"),
             (How::Created | How::Polled | How::Dropped, Failure::Panic { .. }) => {}
             (_, other) => panic!("{why}: {other:?}"),
@@ -422,8 +422,7 @@ impl HandlerSource<PreExecute> for Looks {
         let (journal, seen) = (self.0.clone(), self.1.clone());
         let run = Arc::new(move |_: Execution| {
             let log = records(&journal, "s");
-            let decided = log.iter().filter(|r| r.body.kind() == "decision/recorded").count();
-            seen.lock().unwrap().push(decided);
+            seen.lock().unwrap().push(decisions(&log).len());
             async { Gate::allow() }
         });
         let id = HandlerId::new("hooks", "looks");

@@ -6,6 +6,7 @@ use futures::future::LocalBoxFuture;
 use portcullis_runtime::{BoxError, Failure};
 use std::{
     any::Any,
+    borrow::Borrow,
     future::Future,
     mem,
     panic::{AssertUnwindSafe, catch_unwind},
@@ -19,13 +20,37 @@ use tokio::time::{Sleep, sleep};
 /// Runs foreign work to its end, its failure or its limit. It is made in here, too, with the first poll. The timer is armed
 /// when it first has to wait: most handlers answer at once and pay for none. While it is polled, the watchdog knows whose it
 /// is.
-pub(crate) fn contain<'w, T, M: FnOnce() -> LocalBoxFuture<'w, T>>(
-    watched: Watched,
+pub(crate) fn contain<'w, P: Borrow<Pulse>, T, M: FnOnce() -> LocalBoxFuture<'w, T>>(
+    watched: Watched<P>,
     limit: Option<Duration>,
     make: M,
-) -> Contained<'w, T, M> {
+) -> Contained<'w, P, T, M> {
     let Watched { pulse, who } = watched;
     Contained { work: Work::Making(make), pulse, who: Some(who), limit, timer: None }
+}
+
+/// What the first poll of foreign work came to.
+pub(crate) enum First<'w, T> {
+    /// Its answer, or its failure.
+    Answered(Result<T, Failure>),
+    /// It has to wait: the rest goes on in [`contain`], which arms its limit.
+    Waits(LocalBoxFuture<'w, T>),
+}
+
+/// Makes foreign work and polls it once. Whoever calls this has told the watchdog whose it is.
+pub(crate) fn first<'w, T>(
+    task: &mut Context<'_>,
+    make: impl FnOnce() -> LocalBoxFuture<'w, T>,
+) -> First<'w, T> {
+    let mut work = None;
+    let polled = contain_sync(|| work.insert(make()).as_mut().poll(task));
+    let answered = match (polled, work) {
+        (Ok(Poll::Pending), Some(work)) => return First::Waits(work),
+        (Ok(Poll::Ready(value)), work) => contain_sync(move || drop(work)).map(|()| value),
+        (Err(failure), work) => Err(contain_sync(move || drop(work)).err().unwrap_or(failure)),
+        (Ok(Poll::Pending), None) => Err(Failure::Error { message: "it made nothing to wait for".into() }),
+    };
+    First::Answered(answered)
 }
 
 /// What came of work that may itself say that it failed.
@@ -34,15 +59,15 @@ pub(crate) fn answered<T>(contained: Result<Result<T, BoxError>, Failure>) -> Re
 }
 
 /// Whose code it is, and where the watchdog looks.
-pub(crate) struct Watched {
-    pub(crate) pulse: Pulse,
+pub(crate) struct Watched<P = Pulse> {
+    pub(crate) pulse: P,
     pub(crate) who: Who,
 }
 
-impl Watched {
+impl<P: Borrow<Pulse>> Watched<P> {
     /// Runs synchronous foreign code, watched.
     pub(crate) fn contain_sync<T>(self, work: impl FnOnce() -> T) -> Result<T, Failure> {
-        self.pulse.during(self.who, work).0.map_err(panicked)
+        self.pulse.borrow().during(self.who, work).0.map_err(panicked)
     }
 }
 
@@ -52,9 +77,9 @@ pub(crate) fn contain_sync<T>(work: impl FnOnce() -> T) -> Result<T, Failure> {
 }
 
 /// See [`contain`].
-pub(crate) struct Contained<'w, T, M> {
+pub(crate) struct Contained<'w, P, T, M> {
     work: Work<'w, T, M>,
-    pulse: Pulse,
+    pulse: P,
     /// Away only while the work is polled.
     who: Option<Who>,
     limit: Option<Duration>,
@@ -81,7 +106,7 @@ impl<'w, T, M: FnOnce() -> LocalBoxFuture<'w, T>> Work<'w, T, M> {
     }
 }
 
-impl<T, M> Contained<'_, T, M> {
+impl<P, T, M> Contained<'_, P, T, M> {
     /// Drops the work, containing what its drop does.
     fn discard(&mut self) -> Result<(), Failure> {
         match mem::replace(&mut self.work, Work::Over) {
@@ -92,9 +117,9 @@ impl<T, M> Contained<'_, T, M> {
 }
 
 /// The work is pinned in its own box, and what makes it is moved out.
-impl<T, M> Unpin for Contained<'_, T, M> {}
+impl<P, T, M> Unpin for Contained<'_, P, T, M> {}
 
-impl<'w, T, M: FnOnce() -> LocalBoxFuture<'w, T>> Future for Contained<'w, T, M> {
+impl<'w, P: Borrow<Pulse>, T, M: FnOnce() -> LocalBoxFuture<'w, T>> Future for Contained<'w, P, T, M> {
     type Output = Result<T, Failure>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
@@ -104,7 +129,7 @@ impl<'w, T, M: FnOnce() -> LocalBoxFuture<'w, T>> Future for Contained<'w, T, M>
             return Poll::Ready(Err(Failure::Error { message: "polled after it had answered".into() }));
         };
         let work = &mut this.work;
-        let (polled, who) = this.pulse.during(who, || work.poll(cx));
+        let (polled, who) = this.pulse.borrow().during(who, || work.poll(cx));
         this.who = who;
         let answered = match polled {
             Err(payload) => Err(panicked(payload)),
@@ -127,7 +152,7 @@ impl<'w, T, M: FnOnce() -> LocalBoxFuture<'w, T>> Future for Contained<'w, T, M>
     }
 }
 
-impl<T, M> Drop for Contained<'_, T, M> {
+impl<P, T, M> Drop for Contained<'_, P, T, M> {
     fn drop(&mut self) {
         if let Err(failure) = self.discard() {
             tracing::error!(%failure, "foreign code failed while it was dropped");

@@ -395,7 +395,7 @@ impl Control {
 
     /// Someone else waits for the turn that will take this prompt.
     pub(crate) fn also_expect_turn(&self, seq: Seq) -> TurnCell {
-        lock(&self.turns).queued.entry(seq).or_insert_with(TurnCell::new).clone()
+        lock(&self.turns).queued.entry(seq).or_default().clone()
     }
 
     /// No turn will take this prompt.

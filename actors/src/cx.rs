@@ -128,9 +128,17 @@ impl SessionCx {
     }
 
     /// Names foreign code to the watchdog.
-    pub(crate) fn watched(&self, id: HandlerId, point: Option<Point>) -> Watched {
-        let who = Who::Handler { id, point, session: self.info.id.clone() };
-        Watched { pulse: self.pulse.clone(), who }
+    pub(crate) fn watched(&self, id: HandlerId, point: Option<Point>) -> Watched<&Pulse> {
+        Watched { pulse: &self.pulse, who: self.who(id, point) }
+    }
+
+    /// The same, for work that does not stay with whoever asked for it.
+    pub(crate) fn watched_away(&self, id: HandlerId, point: Option<Point>) -> Watched {
+        Watched { pulse: self.pulse.clone(), who: self.who(id, point) }
+    }
+
+    fn who(&self, id: HandlerId, point: Option<Point>) -> Who {
+        Who::Handler { id, point, session: self.info.id.clone() }
     }
 
     /// Names a tool's body to the watchdog.

@@ -319,6 +319,8 @@ pub(crate) async fn open_session(
                 SessionCreated { id: id.clone(), cwd: cwd.into(), channel, parent, seed: None, cleared };
             drafts.push(Draft::new(At::session(), created));
         }
+        // It starts, and nothing in it was cut off.
+        Some(_) if state.is_fresh_fork() => {}
         // A session that was away here, and had nothing in flight, has missed nothing.
         Some(_) if matches!(again, Some(Again::Back(_))) && !state.is_in_flight() => {}
         Some(_) => drafts.push(Draft::new(At::session(), SessionResumed {})),

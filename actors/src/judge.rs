@@ -2,21 +2,27 @@
 //! limits → commit → fold (by the law, from the records).
 
 use crate::{
-    contain::{answered, contain},
+    contain::{First, answered, contain, first},
     cx::SessionCx,
     hooks,
+    stopwatch::Stopwatch,
+    watchdog::{Row, Who},
 };
 use futures::future::{Either, LocalBoxFuture, select};
 use portcullis_runtime::{
-    At, Body, Cancel, DecisionRecorded, Draft, Failure, JournalError, Planned, Reply, Seam, Subject,
-    plan::Part,
+    At, Body, BoxError, Cancel, DecisionBegun, DecisionsRecorded, Draft, Failure, HandlerDecision, HandlerId,
+    JournalError, Planned, Point, Reply, Seam, Subject, plan::Part,
 };
 use std::{
     future::poll_fn,
     mem,
-    pin::{Pin, pin},
-    task::Poll,
-    time::Instant,
+    pin::pin,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    task::{Context, Poll},
+    time::Duration,
 };
 
 /// Why a driver gave up what it was doing.
@@ -44,132 +50,243 @@ pub(crate) async fn judge<S: Seam>(
     cx: &SessionCx,
     at: At,
     subject: Subject,
-    mut input: S::Input,
+    input: S::Input,
     cancel: &Cancel,
     mut after_body: bool,
 ) -> Result<(), Stop> {
-    if cx.profile.table.is_bare::<S>() {
+    let table = &cx.profile.table;
+    if table.is_bare::<S>() {
         return Ok(());
     }
-    let table = &cx.profile.table;
     let parts: &[Part] = if S::NATIVE_FIRST { &[Part::Native, Part::Bridges] } else { &[Part::All] };
-    // What was decided before this process, or this life of the session.
-    let known = cx.ledger.read(|s| s.has_decided(S::POINT, &subject));
-    let mut decided = Decisions { cx, at, drafts: Vec::new() };
-    let mut native_ended = false;
-    let mut order = 0;
-    let mut since = Instant::now();
+    let mut judging = Judging::<S>::new(cx, at, subject, input);
     for part in parts {
-        for planned in table.plan_part::<S>(&input, *part) {
-            let place = order;
-            order += 1;
-            let recorded = known
-                .then(|| {
-                    cx.ledger
-                        .read(|s| Some(S::recall(&s.decision_of(S::POINT, &subject, &planned.id)?.decision)))
-                })
-                .flatten();
-            if let Some(recalled) = recorded {
-                if let Some(decision) = recalled {
-                    S::advance(&mut input, &planned.id, &decision, planned.native);
-                    native_ended |= planned.native && S::ends_chain(&decision);
+        let row = Planning::of(table.plan_part::<S>(&judging.input, *part));
+        judging.made.reserve_exact(row.natives());
+        loop {
+            let answered = match poll_fn(|task| Poll::Ready(judging.at_once(&row, task))).await {
+                Turn::Over => break,
+                Turn::Waits(planned, work) => {
+                    judging.commit()?;
+                    let watched = cx.watched(planned.id.clone(), Some(S::POINT));
+                    let work = contain(watched, Some(planned.deadline), move || work);
+                    answered(Box::pin(unless_cancelled(cx, work, cancel)).await?)
                 }
-                continue;
-            }
-            if planned.native && native_ended {
+                Turn::Once(planned) => {
+                    judging.commit()?;
+                    if judging.has_begun(planned) {
+                        Err(Failure::CutOff)
+                    } else {
+                        judging.begin(planned).await?;
+                        judging.watch.lap();
+                        let (input, run) = (judging.input.clone(), &planned.run);
+                        let watched = cx.watched(planned.id.clone(), Some(S::POINT));
+                        let work = contain(watched, Some(planned.deadline), move || run.decide(input));
+                        answered(Box::pin(unless_cancelled(cx, work, cancel)).await?)
+                    }
+                }
+                Turn::Foreign(planned) if planned.run.once() && judging.has_begun(planned) => {
+                    Err(Failure::CutOff)
+                }
+                Turn::Foreign(planned) => {
+                    // A process acts on the world: what was decided before it is on its way to the log, and what a
+                    // body did is there.
+                    judging.commit()?;
+                    if mem::take(&mut after_body) {
+                        cx.barrier().await?;
+                    }
+                    if planned.run.once() {
+                        judging.begin(planned).await?;
+                    }
+                    judging.watch.lap();
+                    let work = Box::pin(run_foreign(cx, planned, judging.input.clone()));
+                    Box::pin(unless_cancelled(cx, work, cancel)).await?
+                }
+            };
+            let took = judging.watch.lap();
+            judging.take(&row, answered, took);
+        }
+    }
+    judging.commit()
+}
+
+/// The handlers of a part of a point, in order, and whose turn it is.
+struct Planning<S: Seam> {
+    plan: Vec<Arc<Planned<S>>>,
+    place: AtomicUsize,
+}
+
+impl<S: Seam> Planning<S> {
+    fn of(plan: Vec<Arc<Planned<S>>>) -> Arc<Planning<S>> {
+        Arc::new(Planning { plan, place: AtomicUsize::new(0) })
+    }
+
+    fn natives(&self) -> usize {
+        self.plan.iter().take_while(|planned| planned.native).count()
+    }
+
+    fn now(&self) -> Option<&Planned<S>> {
+        self.plan.get(self.place()).map(|planned| &**planned)
+    }
+}
+
+impl<S: Seam> Row for Planning<S> {
+    // Read by the watchdog alone, which looks again before it says anything.
+    fn place(&self) -> usize {
+        self.place.load(Ordering::Relaxed)
+    }
+
+    fn name(&self) -> (HandlerId, Point) {
+        let id = self.now().map(|planned| planned.id.clone());
+        (id.unwrap_or_else(|| HandlerId::new("portcullis", "judge")), S::POINT)
+    }
+}
+
+type Answer<S> = Result<Reply<<S as Seam>::Decision>, BoxError>;
+
+/// Whose turn it is, and what it needs.
+enum Turn<'r, S: Seam> {
+    /// Nobody's any more.
+    Over,
+    /// A handler that has to wait.
+    Waits(&'r Planned<S>, LocalBoxFuture<'r, Answer<S>>),
+    /// A handler that must not run twice, and has not begun.
+    Once(&'r Planned<S>),
+    /// A bridge's.
+    Foreign(&'r Planned<S>),
+}
+
+/// A point about a subject, while its handlers decide.
+///
+/// Decisions that were made without waiting for anything are one append, and one record. Whoever has to wait, and every
+/// bridge, has them committed first, so that a decision is held back by nothing but code that runs on without a pause.
+struct Judging<'c, S: Seam> {
+    cx: &'c SessionCx,
+    at: At,
+    subject: Subject,
+    input: S::Input,
+    /// Something was decided before this process, or this life of the session.
+    known: bool,
+    native_ended: bool,
+    order: u32,
+    watch: Stopwatch,
+    /// What their owners add, before them.
+    own: Vec<Draft>,
+    made: Vec<HandlerDecision>,
+}
+
+impl<'c, S: Seam> Judging<'c, S> {
+    fn new(cx: &'c SessionCx, at: At, subject: Subject, input: S::Input) -> Judging<'c, S> {
+        let known = cx.ledger.read(|s| s.has_decided(S::POINT, &subject));
+        let (own, made) = (Vec::new(), Vec::new());
+        let watch = Stopwatch::start();
+        Judging { cx, at, subject, input, known, native_ended: false, order: 0, watch, own, made }
+    }
+
+    /// Asks one after another, until one has to wait or is a bridge's: most answer at once.
+    fn at_once<'r>(&mut self, row: &'r Arc<Planning<S>>, task: &mut Context<'_>) -> Turn<'r, S> {
+        let cx = self.cx;
+        let mut watched = None;
+        while let Some(planned) = row.now() {
+            if self.known && self.is_decided(planned) || planned.native && self.native_ended {
+                self.next(row);
                 continue;
             }
             if !planned.native {
-                // A process acts on the world: what was decided before it is on its way to the log, and what a body did
-                // is there.
-                decided.commit()?;
-                if after_body {
-                    cx.barrier().await?;
-                    after_body = false;
+                return Turn::Foreign(planned);
+            }
+            if planned.run.once() {
+                return Turn::Once(planned);
+            }
+            if watched.is_none() {
+                let who = Who::Row { row: row.clone(), session: cx.info.id.clone() };
+                watched = Some(cx.pulse.enter(who));
+            }
+            let input = self.input.clone();
+            match first(task, || planned.run.decide(input)) {
+                First::Answered(reply) => {
+                    let took = self.watch.lap_at_once();
+                    self.take(row, answered(reply), took);
                 }
-                since = Instant::now();
-            }
-            let reply = ask(&planned, input.clone(), cancel, &mut decided).await?;
-            let (started, now) = (since, Instant::now());
-            since = now;
-            S::advance(&mut input, &planned.id, &reply.decision, planned.native);
-            native_ended |= planned.native && S::ends_chain(&reply.decision);
-            for own in reply.records {
-                decided.push(Body::Own(own));
-            }
-            decided.push(DecisionRecorded {
-                point: S::POINT,
-                subject: subject.clone(),
-                id: planned.id,
-                order: place,
-                decision: S::record(reply.decision),
-                context: reply.context.into_iter().filter(|text| !text.trim().is_empty()).collect(),
-                halt: reply.halt,
-                failure: reply.failure,
-                ms: u64::try_from(now.saturating_duration_since(started).as_millis()).unwrap_or(u64::MAX),
-            });
-        }
-    }
-    decided.commit()
-}
-
-/// Decisions of one point that were made without waiting for anything: they are one append. Whoever has to wait, and every
-/// bridge, has them committed first, so that a decision is held back by nothing but code that runs on without a pause.
-struct Decisions<'c> {
-    cx: &'c SessionCx,
-    at: At,
-    drafts: Vec<Draft>,
-}
-
-impl Decisions<'_> {
-    fn push(&mut self, body: impl Into<Body>) {
-        self.drafts.push(Draft::new(self.at.clone(), body));
-    }
-
-    fn commit(&mut self) -> Result<(), Stop> {
-        if !self.drafts.is_empty() {
-            let _enqueued = self.cx.commit(mem::take(&mut self.drafts))?;
-        }
-        Ok(())
-    }
-}
-
-/// Asks one handler; its failure is what the seam says a failure means.
-async fn ask<S: Seam>(
-    planned: &Planned<S>,
-    input: S::Input,
-    cancel: &Cancel,
-    decided: &mut Decisions<'_>,
-) -> Result<Reply<S::Decision>, Stop> {
-    let cx = decided.cx;
-    let answered = if planned.native {
-        let watched = cx.watched(planned.id.clone(), Some(S::POINT));
-        let run = &planned.run;
-        let mut work = contain(watched, Some(planned.deadline), move || run.decide(input));
-        // Most answer at once.
-        match poll_fn(|cx| Poll::Ready(Pin::new(&mut work).poll(cx))).await {
-            Poll::Ready(reply) => answered(reply),
-            Poll::Pending => {
-                decided.commit()?;
-                answered(Box::pin(unless_cancelled(cx, work, cancel)).await?)
+                First::Waits(work) => return Turn::Waits(planned, work),
             }
         }
-    } else {
-        Box::pin(unless_cancelled(cx, Box::pin(run_foreign(cx, planned, input)), cancel)).await?
-    };
-    // A record that only the runtime may write would not be believed anyway; whoever tries it has failed.
-    let sound =
-        answered.and_then(|reply| match reply.records.iter().find(|r| !Body::may_be_owned(&r.kind)) {
-            Some(forged) => {
-                let message = format!("a handler may not write a record `{}`", forged.kind).into();
+        Turn::Over
+    }
+
+    /// Its decision is recorded and never asked for again (C-DUR-1); those behind it see what it came to.
+    fn is_decided(&mut self, planned: &Planned<S>) -> bool {
+        let recalled = self.cx.ledger.read(|s| {
+            let made = s.decision_of(S::POINT, &self.subject, &planned.id)?;
+            Some(S::recall(&made.decision).cloned())
+        });
+        if let Some(Some(decision)) = &recalled {
+            S::advance(&mut self.input, &planned.id, decision, planned.native);
+            self.native_ended |= planned.native && S::ends_chain(decision);
+        }
+        recalled.is_some()
+    }
+
+    /// It began before, and did not come to an answer: its process ended.
+    fn has_begun(&self, planned: &Planned<S>) -> bool {
+        self.cx.ledger.read(|s| s.has_begun(S::POINT, &self.subject, &planned.id))
+    }
+
+    /// On disk before it runs (C-DUR-2).
+    async fn begin(&self, planned: &Planned<S>) -> Result<(), Stop> {
+        let (point, subject, id) = (S::POINT, self.subject.clone(), planned.id.clone());
+        let begun = Draft::new(self.at.clone(), DecisionBegun { point, subject, id });
+        let _enqueued = self.cx.commit(vec![begun])?;
+        Ok(self.cx.barrier().await?)
+    }
+
+    fn next(&mut self, row: &Planning<S>) {
+        row.place.store(row.place() + 1, Ordering::Relaxed);
+        self.order += 1;
+    }
+
+    /// Takes down what the handler whose turn it is has answered; its failure is what the seam says a failure means.
+    fn take(&mut self, row: &Planning<S>, answered: Result<Reply<S::Decision>, Failure>, took: Duration) {
+        let Some(planned) = row.now() else { return };
+        // A record that only the runtime may write would not be believed anyway; whoever tries it has failed.
+        let forged =
+            |reply: &Reply<S::Decision>| reply.records.iter().position(|r| !Body::may_be_owned(&r.kind));
+        let sound = answered.and_then(|reply| match forged(&reply) {
+            Some(at) => {
+                let message = format!("a handler may not write a record `{}`", reply.records[at].kind).into();
                 Err(Failure::Nonsense { message })
             }
             None => Ok(reply),
         });
-    Ok(sound.unwrap_or_else(|failure| {
-        tracing::warn!(point = %S::POINT, handler = %planned.id, %failure, "a handler failed");
-        Reply::new(S::failed(&failure)).failed(failure)
-    }))
+        let reply = sound.unwrap_or_else(|failure| {
+            tracing::warn!(point = %S::POINT, handler = %planned.id, %failure, "a handler failed");
+            Reply::new(S::failed(&failure)).failed(failure)
+        });
+        S::advance(&mut self.input, &planned.id, &reply.decision, planned.native);
+        self.native_ended |= planned.native && S::ends_chain(&reply.decision);
+        for own in reply.records {
+            self.own.push(Draft::new(self.at.clone(), Body::Own(own)));
+        }
+        self.made.push(HandlerDecision {
+            id: planned.id.clone(),
+            order: self.order,
+            decision: S::record(reply.decision),
+            context: reply.context.into_iter().filter(|text| !text.trim().is_empty()).collect(),
+            halt: reply.halt,
+            failure: reply.failure,
+            ms: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
+        });
+        self.next(row);
+    }
+
+    fn commit(&mut self) -> Result<(), Stop> {
+        let decided = DecisionsRecorded::of(S::POINT, &self.subject, mem::take(&mut self.made));
+        let Some(decided) = decided else { return Ok(()) };
+        let mut drafts = mem::take(&mut self.own);
+        drafts.push(Draft::new(self.at.clone(), decided));
+        let _enqueued = self.cx.commit(drafts)?;
+        Ok(())
+    }
 }
 
 async fn unless_cancelled<T>(
@@ -190,7 +307,7 @@ async fn run_foreign<S: Seam>(
     input: S::Input,
 ) -> Result<Reply<S::Decision>, Failure> {
     let (run, id) = (planned.run.clone(), planned.id.clone());
-    let watched = cx.watched(id.clone(), Some(S::POINT));
+    let watched = cx.watched_away(id.clone(), Some(S::POINT));
     hooks::run(cx, S::POINT, id, async move || {
         let decide = || Box::pin(async move { run.decide(input).await }) as LocalBoxFuture<'static, _>;
         answered(contain(watched, None, decide).await)

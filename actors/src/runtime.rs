@@ -359,6 +359,10 @@ impl Runtime {
         self.open(id, options, Arc::new(profile)).await
     }
 
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.inner.shared
+    }
+
     async fn open(
         &self,
         id: SessionId,

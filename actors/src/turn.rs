@@ -143,8 +143,10 @@ impl Driver {
             }
             Next::OpenStep { step } => self.ledger_read(|s| self.step(s, step)),
             Next::Model { attempt } => {
-                let at = self.ledger_read(|s| At::step(s.open_turn().unwrap_or_default(), s.step_number()));
-                vec![Draft::new(at, ModelRequested { attempt })]
+                let (at, carried) = self.ledger_read(|s| {
+                    (At::step(s.open_turn().unwrap_or_default(), s.step_number()), s.transcript())
+                });
+                vec![Draft::new(at, ModelRequested { attempt, digest: Some(carried.into()) })]
             }
             Next::Summarise => Box::pin(self.summarise()).await?,
             Next::Call { .. } => {
@@ -209,7 +211,7 @@ impl Driver {
             match last.as_ref().map(|record| (&record.at, &record.body)) {
                 Some((at, Body::ModelRequested(requested))) => {
                     self.cx.barrier().await?;
-                    drafts = Box::pin(self.model(at.clone(), requested.attempt)).await?;
+                    drafts = Box::pin(self.model(at.clone(), requested)).await?;
                 }
                 Some((_, Body::TurnEnd(end))) => {
                     self.cx.join_turn(end.dropped.iter().copied());
@@ -264,7 +266,9 @@ impl Driver {
         if s.header() != Some(header) {
             drafts.push(Draft::new(at.clone(), HeaderChanged(header.clone())));
         }
-        drafts.push(Draft::new(at, ModelRequested { attempt: 1 }));
+        // Neither of these adds a message.
+        let digest = Some(s.transcript().into());
+        drafts.push(Draft::new(at, ModelRequested { attempt: 1, digest }));
         drafts
     }
 
@@ -363,13 +367,16 @@ impl Driver {
     }
 
     /// Reads the answer to the request that is out: the records that it comes to.
-    async fn model(&self, at: At, attempt: u32) -> Result<Vec<Draft>, Stop> {
+    async fn model(&self, at: At, requested: &ModelRequested) -> Result<Vec<Draft>, Stop> {
         // Cancelled between its record and its start: the model is not asked.
         if self.cancel.is_cancelled() {
             return Err(Stop::Cancelled);
         }
+        let attempt = requested.attempt;
+        let carried = requested.digest.as_ref().and_then(|carried| carried.transcript().cloned());
         let (header, messages) = self.cx.ledger.read(|s| {
-            (s.header().cloned().unwrap_or_else(|| self.cx.profile.header.clone()), s.transcript())
+            let header = s.header().cloned().unwrap_or_else(|| self.cx.profile.header.clone());
+            (header, carried.unwrap_or_else(|| s.transcript()))
         });
         let request = ModelRequest::new(header, messages, attempt, self.cancel.clone());
         let span = tracing::info_span!("step", step = at.step, attempt);

@@ -40,9 +40,21 @@ pub(crate) struct Pulse(Arc<Mutex<Option<Busy>>>);
 
 struct Busy {
     who: Who,
-    /// When the watchdog first saw it: reading the clock is its affair, not that of every poll.
-    seen: Option<Instant>,
+    /// When the watchdog first saw it, at which place of its row: reading the clock is its affair, not that of every poll.
+    seen: Option<(usize, Instant)>,
     named: bool,
+}
+
+impl Busy {
+    fn new(who: Who) -> Busy {
+        Busy { who, seen: None, named: false }
+    }
+
+    /// For how long it has been the same code's turn, as far as was seen.
+    fn blocked(&self) -> Option<Duration> {
+        let (place, since) = self.seen?;
+        (place == self.who.place()).then(|| since.elapsed())
+    }
 }
 
 /// Whose code is polled.
@@ -51,6 +63,16 @@ pub(crate) enum Who {
     Handler { id: HandlerId, point: Option<Point>, session: SessionId },
     /// A tool's body. Its snapshot has all the names, for one reference more.
     Body(Execution),
+    /// Handlers that answer one after another: told once for all of them.
+    Row { row: Arc<dyn Row>, session: SessionId },
+}
+
+/// Handlers of a point in a row, and whose turn it is.
+pub(crate) trait Row: Send + Sync {
+    /// Which place's turn it is.
+    fn place(&self) -> usize;
+    /// Who that is.
+    fn name(&self) -> (HandlerId, Point);
 }
 
 impl Who {
@@ -61,7 +83,30 @@ impl Who {
                 let id = HandlerId::new(Ended::TOOLS, execution.tool.name.clone());
                 (id, None, execution.scene.session.id.clone())
             }
+            Who::Row { row, session } => {
+                let (id, point) = row.name();
+                (id, Some(point), session.clone())
+            }
         }
+    }
+
+    fn place(&self) -> usize {
+        match self {
+            Who::Row { row, .. } => row.place(),
+            _ => 0,
+        }
+    }
+}
+
+/// See [`Pulse::enter`].
+pub(crate) struct Entered<'p> {
+    pulse: &'p Pulse,
+    before: Option<Busy>,
+}
+
+impl Drop for Entered<'_> {
+    fn drop(&mut self) {
+        *self.pulse.busy() = self.before.take();
     }
 }
 
@@ -69,10 +114,15 @@ impl Pulse {
     /// Runs one poll of foreign code, whatever it does, and gives its name back for the next. Foreign code may run inside
     /// foreign code: what was set before is set again.
     pub(crate) fn during<T>(&self, who: Who, poll: impl FnOnce() -> T) -> (thread::Result<T>, Option<Who>) {
-        let before = self.busy().replace(Busy { who, seen: None, named: false });
+        let before = self.busy().replace(Busy::new(who));
         let answer = catch_unwind(AssertUnwindSafe(poll));
         let ours = mem::replace(&mut *self.busy(), before);
         (answer, ours.map(|busy| busy.who))
+    }
+
+    /// Names foreign code until what this returns is dropped.
+    pub(crate) fn enter(&self, who: Who) -> Entered<'_> {
+        Entered { before: self.busy().replace(Busy::new(who)), pulse: self }
     }
 
     fn busy(&self) -> MutexGuard<'_, Option<Busy>> {
@@ -101,9 +151,12 @@ impl Watchdog {
         let mut stalls = lock(&self.stalls);
         for (arbiter, pulse) in self.pulses.iter().enumerate() {
             let mut busy = pulse.busy();
+            if let Some(busy) = busy.as_mut().filter(|busy| busy.blocked().is_none()) {
+                (busy.seen, busy.named) = (Some((busy.who.place(), Instant::now())), false);
+            }
             let long = busy
                 .as_mut()
-                .map(|b| (b.seen.get_or_insert_with(Instant::now).elapsed(), b))
+                .and_then(|busy| Some((busy.blocked()?, busy)))
                 .filter(|(blocked, _)| *blocked > STALL);
             let open = stalls.iter_mut().rev().find(|s| s.ongoing && s.arbiter == arbiter);
             match (long, open) {
@@ -134,7 +187,7 @@ impl Watchdog {
     /// The arbiter is blocked as far as is known: new sessions avoid it.
     pub(crate) fn is_stalled(&self, arbiter: usize) -> bool {
         let busy = self.pulses[arbiter].busy();
-        busy.as_ref().and_then(|busy| busy.seen).is_some_and(|seen| seen.elapsed() > STALL)
+        busy.as_ref().and_then(Busy::blocked).is_some_and(|blocked| blocked > STALL)
     }
 }
 

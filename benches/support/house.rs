@@ -60,9 +60,14 @@ struct Note {
 
 /// When a turn's first and last body started, by the CPU clock of their thread.
 #[derive(Clone, Default)]
-pub struct Stamps(Arc<Mutex<(usize, f64, f64)>>);
+pub struct Stamps(Arc<Mutex<(usize, f64, f64)>>, Arc<OnceLock<Vec<u8>>>);
 
 impl Stamps {
+    /// Called on the thread that is measured, before it is.
+    pub fn fault_in(&self) {
+        self.1.get_or_init(faulted_in);
+    }
+
     fn stamp(&self, calls: usize) {
         let mut at = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if at.0 == 0 {

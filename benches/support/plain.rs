@@ -95,7 +95,7 @@ impl Plain {
             } else {
                 self.commit(vec![start]);
             }
-            self.put(&at, ModelRequested { attempt: 1 });
+            self.put(&at, ModelRequested { attempt: 1, digest: None });
             self.durable().await;
             let message = self.message(&cancel).await;
             self.put(&at, message.clone());
@@ -225,7 +225,7 @@ impl Plain {
                     self.commit(drafts);
                 }
                 Next::Model { attempt } => {
-                    self.put(&at, ModelRequested { attempt });
+                    self.put(&at, ModelRequested { attempt, digest: None });
                     self.durable().await;
                     let message = self.message(&cancel).await;
                     self.put(&at, message);

@@ -43,10 +43,10 @@ pub(crate) enum Mode {
     /// Nothing that is in its log is decided, asked or run again. Questions are put on the terminal; without one they stay open,
     /// and the exit code is 3.
     Resume(ResumeArgs),
-    /// Lists the sessions of DIR, or shows one
+    /// Lists the sessions of DIR, shows one, or verifies them
     ///
     /// A session is shown as the timeline that `run` showed. This only reads, so it also works beside a live run.
-    Log(LogArgs),
+    Log(crate::log::args::LogArgs),
     /// Checks, explains and tests the hooks of a project
     Hooks(crate::hooks::args::HooksArgs),
 }
@@ -72,18 +72,6 @@ pub(crate) struct RunArgs {
     /// Continues this session, or starts it; otherwise a new one is started: run-1, run-2, …
     #[arg(long, value_name = "NAME")]
     pub(crate) session: Option<String>,
-}
-
-/// The arguments of `log`.
-#[derive(Debug, ClapArgs)]
-pub(crate) struct LogArgs {
-    /// The project
-    pub(crate) dir: PathBuf,
-    /// The session to show
-    pub(crate) session: Option<String>,
-    /// Prints one line of JSON a session, or a record
-    #[arg(long)]
-    pub(crate) json: bool,
 }
 
 /// The arguments of `answer`.

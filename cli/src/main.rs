@@ -35,7 +35,7 @@ fn main() -> ExitCode {
         Mode::Hooks(args) => runtime.block_on(hooks::hooks(args)),
         Mode::Answer(args) => runtime.block_on(answer::answer(args)),
         Mode::Resume(args) => runtime.block_on(resume::resume(args)),
-        Mode::Log(args) => runtime.block_on(log::log(&args)),
+        Mode::Log(args) => runtime.block_on(log::log(args)),
     };
     done.unwrap_or_else(|problem| problem::report(&problem))
 }

@@ -50,13 +50,21 @@ impl Project {
             Problem::new(format!("{} cannot be written: {error}", self.state().display()))
                 .next("the log of a session must be kept there; make the project writable")
         })?;
-        SqliteJournal::open(self.journal()).map_err(|error| match error {
+        let journal = SqliteJournal::open(self.journal()).map_err(|error| match error {
             OpenError::AlreadyOwned { .. } => Problem::new(error).next(format!(
                 "one run at a time can write a project's log; `{}` reads it meanwhile",
                 typed(&[OsStr::new("log"), self.given.as_os_str()])
             )),
             other => Problem::new(other),
-        })
+        })?;
+        if let Some(torn) = journal.torn_tail() {
+            eprintln!(
+                "portcullis: the end of {} was torn: {} bytes that nobody had been told of were dropped",
+                self.journal().display(),
+                torn.bytes
+            );
+        }
+        Ok(journal)
     }
 
     /// The state is nothing to check in, wherever the project lies.

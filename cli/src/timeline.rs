@@ -156,7 +156,11 @@ impl Timeline {
             }
             Body::AssistantMessage(message) => self.assistant(message),
             Body::ToolRewrite(rewrite) => self.rewritten(rewrite, told),
-            Body::DecisionRecorded(decision) => self.decision(decision, told),
+            body if body.decisions().is_some() => {
+                for decision in body.decisions().into_iter().flat_map(|decisions| decisions.each()) {
+                    self.decision(&decision, told);
+                }
+            }
             // Each ask was told with its decision; a tool's own question has none.
             Body::InputRequested(asked) if asked.by.is_empty() => {
                 let reasons: Vec<&str> = asked.reasons.iter().map(|reason| reason.as_str()).collect();

@@ -18,8 +18,10 @@ use house::{Mind, Ran, Staff, builder, finish};
 use logs::{Logs, stored};
 use once::{committed, each, ran_nothing_twice};
 use portcullis::{
-    Batch, Body, Claim, Journal, JournalError, Ownership, Record, Seq, SessionId, Ticket, hooks::ClaudeHooks,
-    journal::SessionHead, sqlite::SqliteJournal,
+    Batch, Claim, Journal, JournalError, Ownership, Record, Seq, SessionId, Ticket,
+    hooks::ClaudeHooks,
+    journal::{SessionHead, Verified},
+    sqlite::SqliteJournal,
 };
 use rustix::process::{Signal, getpid, kill_process};
 use std::{
@@ -135,6 +137,10 @@ impl Journal for Deadly {
     fn sessions(&self) -> BoxFuture<'static, Result<Vec<SessionHead>, JournalError>> {
         self.inner.sessions()
     }
+
+    fn verify(&self, session: &SessionId) -> BoxFuture<'static, Result<Verified, JournalError>> {
+        self.inner.verify(session)
+    }
 }
 
 /// Plays the script in `dir` from where its journal stands.
@@ -229,7 +235,8 @@ async fn kill(death: Death, whole: &Logs) -> Seen {
     // Hooks, by what they were told.
     let told = lines(&dir.join("hooks.log"));
     let answered = each(&after)
-        .filter(|(_, r)| matches!(&r.body, Body::DecisionRecorded(d) if &*d.id.owner != "house"))
+        .flat_map(|(_, r)| r.body.decisions().into_iter().flat_map(|d| d.made))
+        .filter(|made| &*made.id.owner != "house")
         .count();
     let lost = told.len().checked_sub(answered).expect("a decision without a run");
     assert!(lost <= usize::from(matches!(death, Death::Before(_))), "{at}: {lost} hooks ran again");
@@ -243,9 +250,8 @@ async fn sweep() {
     let (ran, appends, whole) = play(dir, Death::Never).await;
     lawful(&whole);
     ran_nothing_twice(&Logs::new(), &ran, "unkilled");
-    let count = |is: fn(&Body) -> bool| each(&whole).filter(|(_, record)| is(&record.body)).count();
-    let decisions = count(|body| matches!(body, Body::DecisionRecorded(_)));
-    let records = count(|_| true);
+    let records = each(&whole).count();
+    let decisions: usize = each(&whole).filter_map(|(_, r)| Some(r.body.decisions()?.made.len())).sum();
     let hooks = lines(&dir.join("hooks.log")).len();
     assert!(decisions >= 150 && hooks >= 25, "{decisions} decisions, {hooks} hooks");
     println!(

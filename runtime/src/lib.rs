@@ -23,9 +23,12 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+pub mod archive;
 mod content;
 mod execution;
+mod fork;
 pub mod frozen;
+pub mod history;
 mod ids;
 pub mod journal;
 pub mod law;
@@ -39,6 +42,7 @@ mod tool;
 
 pub use content::{Block, Content, Reason, Source};
 pub use execution::{Execution, ExecutionData};
+pub use fork::{ForkAt, ForkError, fork};
 pub use frozen::{Frozen, Json, Kind, Place, Refused, Replaced, View, Why};
 pub use ids::{
     BadCommandId, BadSessionId, CallKey, CallPath, CommandId, HandlerId, RequestId, Seq, SessionId,

@@ -118,6 +118,22 @@ pub enum Role {
 }
 
 impl Message {
+    /// As JSON, for a digest: nothing reads it back.
+    pub(crate) fn write_json(&self, out: &mut Vec<u8>) {
+        let written = match self {
+            Message::User { content, source } => serde_json::to_writer(out, &("user", content, source)),
+            Message::Context { content, source } => serde_json::to_writer(out, &("context", content, source)),
+            Message::Steering { content, source } => {
+                serde_json::to_writer(out, &("steering", content, source))
+            }
+            Message::Assistant { blocks } => serde_json::to_writer(out, &("assistant", blocks)),
+            Message::Result { id, name, content, error } => {
+                serde_json::to_writer(out, &("result", id, name, content, error))
+            }
+        };
+        written.expect("messages have text keys only, and memory takes what is written");
+    }
+
     /// Whose side it is on.
     pub fn role(&self) -> Role {
         match self {

@@ -55,7 +55,7 @@ impl Play {
         let at = At::step(1, 1);
         play.add(at.clone(), StepStart {});
         play.add(at.clone(), header("be brief"));
-        play.add(at.clone(), ModelRequested { attempt: 1 });
+        play.add(at.clone(), ModelRequested { attempt: 1, digest: None });
         play.add(at, calls(&[("c1", "Bash", ARGUMENTS)]));
         play.add(
             At::call(1, 1, CallPath::top(0)),

@@ -66,6 +66,7 @@ fn covers(seen: &BTreeMap<String, u32>, except: &[&str]) {
     let outside = [
         "session/resumed",
         "session/closed",
+        "decision/begun",
         "session/command",
         "session/left",
         "session/withdrawn",
@@ -168,6 +169,8 @@ fn a_missing_record_is_noticed() {
                 // The plan is not in the log, so a decision may be missing; so may steering, which stays queued.
                 body if anytime(body) => false,
                 Body::DecisionRecorded(_)
+                | Body::DecisionsRecorded(_)
+                | Body::DecisionBegun(_)
                 | Body::HeaderChanged(_)
                 | Body::SessionClosed(_)
                 | Body::SteeringMessage(_) => false,
@@ -212,7 +215,9 @@ fn a_missing_record_is_noticed() {
             );
         }
     }
-    covers(&seen, &["session/created", "request/header", "decision/recorded", "steering/message"]);
+    let may_be_missing =
+        ["session/created", "request/header", "decision/recorded", "decisions/recorded", "steering/message"];
+    covers(&seen, &may_be_missing);
 }
 
 // C-PIPE-1, C-TURN-5: neighbours in the other order are no log.
@@ -232,23 +237,23 @@ fn two_records_in_the_wrong_order_are_refused() {
             };
             let one_point = match (&first.body, &second.body) {
                 // A session may be resumed while its first prompt is judged: then the start's decisions come later.
-                (Body::DecisionRecorded(a), Body::DecisionRecorded(b)) => {
-                    (a.point, &a.subject) == (b.point, &b.subject) || a.point == Point::SessionStart
-                }
                 (Body::ContextMessage(a), Body::ContextMessage(b)) => a == b && first.at == second.at,
                 // Steering and what is injected join side by side.
                 (Body::SteeringMessage(_), Body::ContextMessage(b)) => b.from.is_some(),
                 (Body::PromptBlocked(_), Body::ContextMessage(b)) => b.from.is_some(),
                 (Body::ContextMessage(a), Body::SteeringMessage(_)) => a.from.is_some(),
                 // Steering may come, and be blocked, while the first handler of the turn's end is deciding.
-                (
-                    Body::PromptBlocked(_) | Body::SteeringMessage(_) | Body::ContextMessage(_),
-                    Body::DecisionRecorded(b),
-                ) => matches!(b.point, Point::Continuation | Point::Stop),
-                (Body::DecisionRecorded(a), Body::SteeringMessage(b)) => {
-                    b.from.is_some() && matches!(a.point, Point::Continuation | Point::Stop)
+                (Body::PromptBlocked(_) | Body::SteeringMessage(_) | Body::ContextMessage(_), b) => {
+                    b.decisions().is_some_and(|b| matches!(b.point, Point::Continuation | Point::Stop))
                 }
-                _ => false,
+                (a, Body::SteeringMessage(SteeringMessage { from: Some(_), .. }))
+                | (a, Body::ContextMessage(ContextMessage { from: Some(_), .. })) => {
+                    a.decisions().is_some_and(|a| matches!(a.point, Point::Continuation | Point::Stop))
+                }
+                // A session may be resumed while its first prompt is judged: then the start's decisions come later.
+                (a, b) => a.decisions().zip(b.decisions()).is_some_and(|(a, b)| {
+                    (a.point, a.subject) == (b.point, b.subject) || a.point == Point::SessionStart
+                }),
             };
             // Bodies that may overlap mix; calls that bodies start follow their completion.
             let mixed = match (&first.at.call, &second.at.call) {
@@ -302,6 +307,7 @@ fn owed(state: &State, record: &Record) -> bool {
                 body,
                 Body::AssistantMessage(_)
                     | Body::DecisionRecorded(_)
+                    | Body::DecisionsRecorded(_)
                     | Body::ToolRewrite(_)
                     | Body::ToolCall(_)
             )

@@ -78,7 +78,7 @@ impl Play {
 
     #[track_caller]
     fn model(&mut self, message: AssistantMessage) {
-        self.add(self.step(), ModelRequested { attempt: 1 });
+        self.add(self.step(), ModelRequested { attempt: 1, digest: None });
         assert_eq!(self.state.transcript().last_role(), Some(Role::User), "C-LOG-8");
         self.add(self.step(), message);
     }
@@ -197,7 +197,7 @@ fn the_first_session() {
     play.run();
     let mut check =
         decided(Point::PostExecute, call.clone(), handler("check"), Decision::PostExecute(Review::accept()));
-    check.context = vec!["2 warnings".into()];
+    check.made.context = vec!["2 warnings".into()];
     play.hook(at, check);
     play.close(Point::PostExecute, call);
     play.law();
@@ -209,10 +209,8 @@ fn the_first_session() {
     let ending = |again| {
         decided(Point::Continuation, again, handler("stop"), Decision::Continuation(Continue::Abstain))
     };
-    let again = DecisionRecorded {
-        decision: Decision::Continuation(Continue::again("tests fail")),
-        ..ending(Subject::Step(5))
-    };
+    let mut again = ending(Subject::Step(5));
+    again.made.decision = Decision::Continuation(Continue::again("tests fail"));
     play.hook(At::turn(1), again);
     play.close(Point::Continuation, Subject::Step(5));
     play.open();
@@ -426,7 +424,7 @@ fn earned_context_is_written_once() {
     play.run();
     let mut check =
         decided(Point::PostExecute, call.clone(), handler("check"), Decision::PostExecute(Review::accept()));
-    check.context = vec!["one".into(), "two".into()];
+    check.made.context = vec!["one".into(), "two".into()];
     play.add(at, check);
     play.close(Point::PostExecute, call);
     let Next::Commit(drafts) = play.state.next(None) else { panic!("context is owed") };

@@ -27,11 +27,15 @@ fn lines() -> Vec<(At, Body, &'static str)> {
         handler("fmt"),
         Decision::Rewrite(Proposal::arguments(frozen(r#"{"a": 1}"#)).carrying(Gate::ask("sure?"))),
     );
-    judged.order = 3;
-    judged.context = vec!["note".into()];
-    judged.halt = Some("enough".into());
-    judged.failure = Some(Failure::Deadline { limit_ms: 10_000 });
-    judged.ms = 12;
+    judged.made.order = 3;
+    judged.made.context = vec!["note".into()];
+    judged.made.halt = Some("enough".into());
+    judged.made.failure = Some(Failure::Deadline { limit_ms: 10_000 });
+    judged.made.ms = 12;
+    let abstained =
+        decided(Point::Rewrite, call.clone(), handler("log"), Decision::Rewrite(Proposal::pass()));
+    let decisions = vec![judged.made.clone(), abstained.made];
+    let several = DecisionsRecorded { point: Point::Rewrite, subject: call.clone(), decisions };
     vec![
         (
             At::session(),
@@ -40,12 +44,12 @@ fn lines() -> Vec<(At, Body, &'static str)> {
                     session: SessionId::new("p0").expect("a name"),
                     call: CallKey { turn: 1, step: 1, call: CallPath::top(2).nested(0) },
                 }),
-                seed: Some(Seed { session: SessionId::new("f0").expect("a name"), seq: Seq(7) }),
+                seed: Some(Seed { session: SessionId::new("f0").expect("a name"), seq: Seq(7), own: Seq(9) }),
                 cleared: Some(SessionId::new("c0").expect("a name")),
                 ..created()
             }
             .into(),
-            r#""type":"session/created","v":1,"data":{"id":"s1","cwd":"/w","channel":"cli","parent":{"session":"p0","call":{"turn":1,"step":1,"call":[2,0]}},"seed":{"session":"f0","seq":7},"cleared":"c0"}"#,
+            r#""type":"session/created","v":1,"data":{"id":"s1","cwd":"/w","channel":"cli","parent":{"session":"p0","call":{"turn":1,"step":1,"call":[2,0]}},"seed":{"session":"f0","seq":7,"own":9},"cleared":"c0"}"#,
         ),
         (
             At::session(),
@@ -127,8 +131,8 @@ fn lines() -> Vec<(At, Body, &'static str)> {
         ),
         (
             At::step(1, 2),
-            ModelRequested { attempt: 1 }.into(),
-            r#""type":"model/requested","v":1,"turn":1,"step":2,"data":{"attempt":1}"#,
+            ModelRequested { attempt: 1, digest: Some(Carried::Digest("ab".into())) }.into(),
+            r#""type":"model/requested","v":1,"turn":1,"step":2,"data":{"attempt":1,"digest":"ab"}"#,
         ),
         (
             At::step(1, 2),
@@ -168,6 +172,21 @@ fn lines() -> Vec<(At, Body, &'static str)> {
             in_call(),
             judged.into(),
             r#""type":"decision/recorded","v":1,"turn":1,"step":2,"call":[0],"data":{"point":"tools/rewrite","subject":{"call":[0]},"owner":"policy","handler":"fmt","order":3,"decision":{"seam":"rewrite","arguments":"{\"a\": 1}","carried":{"decision":"ask","reason":"sure?"}},"context":["note"],"halt":"enough","failure":{"kind":"deadline","limit_ms":10000},"ms":12}"#,
+        ),
+        (
+            At::turn(1),
+            DecisionBegun {
+                point: Point::PromptSubmit,
+                subject: Subject::Prompt(Seq(2)),
+                id: handler("charge"),
+            }
+            .into(),
+            r#""type":"decision/begun","v":1,"turn":1,"data":{"point":"agent/prompt-submit","subject":{"prompt":2},"owner":"policy","handler":"charge"}"#,
+        ),
+        (
+            in_call(),
+            several.into(),
+            r#""type":"decisions/recorded","v":1,"turn":1,"step":2,"call":[0],"data":{"point":"tools/rewrite","subject":{"call":[0]},"decisions":[{"owner":"policy","handler":"fmt","order":3,"decision":{"seam":"rewrite","arguments":"{\"a\": 1}","carried":{"decision":"ask","reason":"sure?"}},"context":["note"],"halt":"enough","failure":{"kind":"deadline","limit_ms":10000},"ms":12},{"owner":"policy","handler":"log","order":0,"decision":{"seam":"rewrite"},"ms":0}]}"#,
         ),
         (
             in_call(),
@@ -452,4 +471,25 @@ fn headers_are_shared_not_copied() {
     let changed = header("s");
     let Body::HeaderChanged(body) = Body::from(changed.clone()) else { panic!("another type") };
     assert!(Arc::ptr_eq(&body.0, &changed.0));
+}
+
+// C-LOG-1: data that are kept beside the line make the same record.
+#[test]
+fn data_may_stand_apart() {
+    for (at, body, _) in lines() {
+        let record = Draft::new(at, body).seal(Seq(7), 5);
+        let whole = encode(&record);
+        let (line, data) = encode_apart(&record, 0);
+        let data = data.expect("more than nothing");
+        assert_eq!(line.replace("\"data\":null", &format!("\"data\":{data}")), whole);
+        assert_eq!(decode_apart(&line, &data), decode(&whole));
+        assert_ne!(decode(&line), decode(&whole), "alone it is another one, if any: {line}");
+        let header = decode_header(&line).unwrap();
+        assert_eq!(Ok(header.clone()), decode_header(&whole));
+        assert_eq!(
+            (header.seq, header.at, &*header.kind),
+            (record.seq, record.at.clone(), record.body.kind())
+        );
+        assert_eq!(encode_apart(&record, data.len()), (whole, None));
+    }
 }

@@ -227,7 +227,7 @@ where
     S::Decision: PartialEq + std::fmt::Debug,
 {
     let recorded = S::record(decision.clone());
-    assert_eq!(S::recall(&recorded), Some(decision));
+    assert_eq!(S::recall(&recorded), Some(&decision));
     let other = match S::POINT {
         Point::Continuation => Decision::SessionStart(Started {}),
         _ => Decision::Continuation(Continue::Abstain),
@@ -283,4 +283,56 @@ fn each_seam_has_its_failure_rule() {
 fn no_reason_is_empty() {
     assert_eq!(Gate::deny(" "), Gate::deny(Reason::GENERIC));
     assert_eq!(Review::block(""), Review::block(Reason::GENERIC));
+}
+
+/// Of every seam: what says nothing can be left out anywhere, and the decisions come to the same.
+fn silent<S: Seam>(silent: S::Decision, others: &[S::Decision])
+where
+    S::Folded: std::fmt::Debug,
+{
+    assert!(S::says_nothing(&silent));
+    assert!(others.iter().all(|other| !S::says_nothing(other)));
+    for order in orders(others) {
+        let told: Vec<Decided<S::Decision>> =
+            order.iter().enumerate().map(|(n, d)| by(&format!("h{n}"), d.clone())).collect();
+        for place in 0..=told.len() {
+            let mut with = told.clone();
+            with.insert(place, by("silent", silent.clone()));
+            assert_eq!(format!("{:?}", S::fold(&with)), format!("{:?}", S::fold(&told)), "{}", S::POINT);
+        }
+    }
+}
+
+// C-SEAM-1: the law folds only what was said.
+#[test]
+fn what_says_nothing_changes_no_fold() {
+    silent::<PromptSubmit>(Submit::allow(), &[Submit::replace("x"), Submit::block("y"), Submit::block("z")]);
+    let new = Proposal::arguments(arguments(1));
+    let asks = Proposal::pass().carrying(Gate::ask("a"));
+    silent::<Rewrite>(Proposal::pass(), &[new.clone(), asks.clone(), new.clone().carrying(Gate::allow())]);
+    silent::<Rewrite>(Proposal::pass(), &[new, asks, Proposal::pass().carrying(Gate::deny("d"))]);
+    silent::<PreExecute>(Gate::allow(), &[Gate::ask("a"), Gate::Ask { reason: None }, Gate::deny("d")]);
+    silent::<PostExecute>(
+        Review::accept(),
+        &[Review::replace("x"), Review::replace("y"), Review::block("z")],
+    );
+    silent::<TurnContinuation>(Continue::Abstain, &[Continue::again("a"), Continue::again("b")]);
+    silent::<TurnStop>(StopTurn::Abstain, &[StopTurn::Stop]);
+    silent::<Compaction>(Compact::proceed(), &[Compact::keeping("x"), Compact::skip("y")]);
+}
+
+// C-PIPE-2: a verdict that a rewriter carries and that objects to nothing is as silent as the gate's own.
+#[test]
+fn a_carried_allow_says_nothing() {
+    let allows = Proposal::pass().carrying(Gate::allow());
+    assert!(Rewrite::says_nothing(&allows));
+    for other in [Gate::ask("a"), Gate::deny("d")] {
+        let other = by("other", Proposal::pass().carrying(other));
+        let alone = Rewrite::fold(std::slice::from_ref(&other));
+        for both in orders(&[other, by("allows", allows.clone())]) {
+            let both = Rewrite::fold(&both);
+            assert_eq!(both.effective, alone.effective);
+            assert_eq!(PreExecute::fold(&both.carried), PreExecute::fold(&alone.carried));
+        }
+    }
 }

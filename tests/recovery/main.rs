@@ -115,11 +115,14 @@ async fn what_was_committed_stands_though_the_dice_fall_otherwise() {
 /// otherwise.
 fn denials_hold(before: &Logs, after: &Logs, mind: Mind) -> usize {
     let mut otherwise = 0;
-    for (session, record) in each(before) {
-        let Body::DecisionRecorded(d) = &record.body else { continue };
+    let decided = each(before).flat_map(|(session, record)| {
+        let decisions = record.body.decisions().into_iter().flat_map(|decisions| decisions.each());
+        decisions.map(move |d| (session, record, d))
+    });
+    for (session, record, d) in decided {
         let denied = match &d.decision {
             Decision::PreExecute(gate) => {
-                let now = house::dice_gate(mind, &key_of(session, &record.at, d));
+                let now = house::dice_gate(mind, &key_of(session, &record.at, &d));
                 let same = matches!(
                     (gate, &now),
                     (Gate::Allow, Gate::Allow)

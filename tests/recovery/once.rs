@@ -14,9 +14,9 @@ pub(crate) fn each(logs: &Logs) -> impl Iterator<Item = (&SessionId, &Arc<Record
 /// The keys of all decisions that are durable.
 pub(crate) fn committed(logs: &Logs) -> BTreeSet<String> {
     each(logs)
-        .filter_map(|(session, record)| match &record.body {
-            Body::DecisionRecorded(d) => Some(key_of(session, &record.at, d)),
-            _ => None,
+        .flat_map(|(session, record)| {
+            let each = record.body.decisions().into_iter().flat_map(|decisions| decisions.each());
+            each.map(move |d| key_of(session, &record.at, &d))
         })
         .collect()
 }

@@ -2,7 +2,11 @@
 //! outcome is unknown.
 
 use crate::{house::call_key, logs::Logs};
-use portcullis::{At, Body, CallPath, Record, Seq, SessionId, Subject, law};
+use portcullis::{
+    At, Body, CallPath, DecisionRecorded, Point,
+    Point::{Guard, PreExecute, Rewrite},
+    Record, Seq, SessionId, Subject, law,
+};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -34,7 +38,7 @@ impl Blurred {
                             idempotent.insert(key);
                         }
                     }
-                    Body::DecisionRecorded(d) if d.point == portcullis::Point::Rewrite && !path.is_top() => {
+                    body if !path.is_top() && decides(body, &[Rewrite]) => {
                         judged.push((key, record.at.clone()));
                     }
                     Body::ToolDispatched(_) => {
@@ -67,15 +71,22 @@ impl Blurred {
         let within = self.parents.iter().any(|parent| key.starts_with(&format!("{parent}.")));
         let after = matches!(
             body,
-            Body::ToolReturned(_) | Body::ToolResult(_) | Body::ContextMessage(_) | Body::DecisionRecorded(_)
+            Body::ToolReturned(_)
+                | Body::ToolResult(_)
+                | Body::ContextMessage(_)
+                | Body::DecisionRecorded(_)
+                | Body::DecisionsRecorded(_)
         );
         within || after && self.unknown.contains(key) && !before_body(body)
     }
 }
 
 fn before_body(body: &Body) -> bool {
-    use portcullis::Point::{Guard, PreExecute, Rewrite};
-    matches!(body, Body::DecisionRecorded(d) if matches!(d.point, Rewrite | PreExecute | Guard))
+    decides(body, &[Rewrite, PreExecute, Guard])
+}
+
+fn decides(body: &Body, points: &[Point]) -> bool {
+    body.decisions().is_some_and(|d| points.contains(&d.point))
 }
 
 fn key(session: &SessionId, at: &At) -> Option<String> {
@@ -107,12 +118,19 @@ impl Story {
                 if call.as_ref().is_some_and(|key| blurred.hides(key, &record.body)) {
                     continue;
                 }
-                match say(record, &number) {
-                    Said::Nothing => {}
-                    Said::Told(text) => told.push(text),
-                    Said::Keyed(what, text) => {
-                        let at = call.unwrap_or_else(|| format!("{session} {:?}", record.at.turn));
-                        story.keyed.entry(format!("{at} {what}")).or_default().push(text);
+                // How many records the decisions of a point are is not what was decided.
+                let said = match record.body.decisions() {
+                    Some(decisions) => decisions.each().map(|d| decided(&d, &number)).collect(),
+                    None => vec![say(record, &number)],
+                };
+                let at = call.unwrap_or_else(|| format!("{session} {:?}", record.at.turn));
+                for said in said {
+                    match said {
+                        Said::Nothing => {}
+                        Said::Told(text) => told.push(text),
+                        Said::Keyed(what, text) => {
+                            story.keyed.entry(format!("{at} {what}")).or_default().push(text);
+                        }
                     }
                 }
             }
@@ -140,17 +158,6 @@ fn say(record: &Arc<Record>, number: &dyn Fn(Seq) -> usize) -> Said {
         Body::SessionCreated(created) => Said::Told(format!("{:?} {:?}", created.id, created.parent)),
         // A session that is taken up again starts again, and says so.
         Body::ContextMessage(m) if m.content.to_text() == "started" => Said::Nothing,
-        Body::DecisionRecorded(d) => match &d.subject {
-            Subject::Session(_) => Said::Nothing,
-            subject => {
-                let subject = match subject {
-                    Subject::Prompt(seq) => format!("prompt {}", number(*seq)),
-                    other => format!("{other:?}"),
-                };
-                let text = format!("{:?} {:?} {:?} {:?}", d.decision, d.context, d.halt, d.failure);
-                Said::Keyed(format!("{subject} {} {}", d.point, d.id), text)
-            }
-        },
         Body::InputRequested(r) => keyed("asked", format!("{r:?}")),
         Body::InputResolved(r) => keyed("answered", format!("{r:?}")),
         Body::ToolReturned(r) => keyed("returned", format!("{:?}", r.outcome)),
@@ -167,6 +174,16 @@ fn say(record: &Arc<Record>, number: &dyn Fn(Seq) -> usize) -> Said {
         }
         other => Said::Told(format!("{:?} {other:?}", record.at)),
     }
+}
+
+fn decided(d: &DecisionRecorded, number: &dyn Fn(Seq) -> usize) -> Said {
+    let subject = match &d.subject {
+        Subject::Session(_) => return Said::Nothing,
+        Subject::Prompt(seq) => format!("prompt {}", number(*seq)),
+        other => format!("{other:?}"),
+    };
+    let text = format!("{:?} {:?} {:?} {:?}", d.decision, d.context, d.halt, d.failure);
+    Said::Keyed(format!("{subject} {} {}", d.point, d.id), text)
 }
 
 /// Every log of the tree folds, and nothing is owed.

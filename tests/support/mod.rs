@@ -287,9 +287,5 @@ impl House {
 }
 
 pub fn decisions(log: &[Arc<Record>]) -> Vec<DecisionRecorded> {
-    let decided = log.iter().filter_map(|r| match &r.body {
-        Body::DecisionRecorded(decision) => Some(decision.clone()),
-        _ => None,
-    });
-    decided.collect()
+    log.iter().filter_map(|r| r.body.decisions()).flat_map(|decisions| decisions.each()).collect()
 }

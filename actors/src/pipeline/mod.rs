@@ -17,9 +17,9 @@ use crate::{
     runtime::LiveCall,
 };
 use portcullis_runtime::{
-    Arguments, At, Body, CallKey, Cancel, Cause, CauseName, Committed, Decision, DecisionRecorded, Draft,
-    Ended, Execution, Frozen, GuardVerdict, Outcome, Output, Point, PostExecute, PreExecute, Proposed,
-    Reason, Record, Returned, Rewrite, Scene, Seam, Subject, Token, Tool, ToolCall, ToolDispatched,
+    Arguments, At, Body, CallKey, Cancel, Cause, CauseName, Committed, Decision, DecisionsRecorded, Draft,
+    Ended, Execution, Frozen, GuardVerdict, HandlerDecision, Outcome, Output, Point, PostExecute, PreExecute,
+    Proposed, Reason, Record, Returned, Rewrite, Scene, Seam, Subject, Token, Tool, ToolCall, ToolDispatched,
     ToolReturned, ToolRewrite, ToolSpec,
     law::{CallFacts, CallOwes, Next, State},
 };
@@ -334,7 +334,7 @@ impl Trip {
             return Ok(());
         }
         let Some(execution) = self.execution() else { return Ok(()) };
-        let mut drafts = Vec::new();
+        let mut made = Vec::new();
         for (order, guard) in table.guards.iter().enumerate() {
             if !guard.matches.fit(&execution.scene, Some(&execution.tool.name)) {
                 continue;
@@ -356,9 +356,7 @@ impl Trip {
                     (GuardVerdict::Deny { reason }, Some(failure))
                 }
             };
-            let decision = DecisionRecorded {
-                point: Point::Guard,
-                subject: self.subject.clone(),
+            made.push(HandlerDecision {
                 id: guard.id.clone(),
                 order: u32::try_from(order).unwrap_or(u32::MAX),
                 decision: Decision::Guard(verdict),
@@ -366,13 +364,12 @@ impl Trip {
                 halt: None,
                 failure,
                 ms: millis(started.elapsed()),
-            };
-            drafts.push(Draft::new(self.at.clone(), decision));
+            });
         }
-        if !drafts.is_empty() {
-            let _enqueued = self.cx.commit(drafts)?;
+        match DecisionsRecorded::of(Point::Guard, &self.subject, made) {
+            Some(decided) => self.put(decided),
+            None => Ok(()),
         }
-        Ok(())
     }
 
     /// C-PIPE-6: the review sees every decided outcome.

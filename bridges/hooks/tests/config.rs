@@ -223,7 +223,7 @@ fn matchers_choose_by_tool_and_by_source_and_are_ignored_elsewhere() {
         ("startup|clear|compact", 1, 0),
         ("startup|resume", 1, 1),
         ("Startup", 0, 0),
-        ("fork", 0, 0),
+        ("rewind", 0, 0),
         ("*", 1, 1),
     ] {
         let project = hooks("SessionStart", matcher);
@@ -235,11 +235,13 @@ fn matchers_choose_by_tool_and_by_source_and_are_ignored_elsewhere() {
             "{matcher}"
         );
     }
-    // The hooks that put back what a summary has lost.
-    let project = hooks("SessionStart", "compact");
-    let (a, b) = (project.start(StartSource::Compact), project.start(StartSource::Startup));
-    assert_eq!((a.decisions.len(), b.decisions.len()), (1, 0));
-    assert_eq!(codes(&project.reports()), [""; 0]);
+    // The hooks that put back what a summary has lost, and those of a fork.
+    for (matcher, source) in [("compact", StartSource::Compact), ("fork", StartSource::Fork)] {
+        let project = hooks("SessionStart", matcher);
+        let (a, b) = (project.start(source), project.start(StartSource::Startup));
+        assert_eq!((a.decisions.len(), b.decisions.len()), (1, 0), "{matcher}");
+        assert_eq!(codes(&project.reports()), [""; 0], "{matcher}");
+    }
 }
 
 // C-BRIDGE-1

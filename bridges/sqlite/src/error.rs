@@ -144,6 +144,9 @@ impl Trouble {
 
 /// What is wrong with the file, if that is what the error says.
 pub(crate) fn damage(error: &Error) -> Option<String> {
+    if *error == Error::QueryReturnedNoRows {
+        return Some("it is missing".into());
+    }
     match error.sqlite_error_code() {
         Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => Some(error.to_string()),
         // The head says that the place is free.

@@ -33,16 +33,21 @@ mod pens;
 mod queue;
 mod reader;
 mod schema;
+mod stored;
+mod tail;
+mod verify;
 mod weight;
 mod writer;
 
 pub use error::OpenError;
 pub use schema::SCHEMA;
+pub use tail::TornTail;
 
 use futures::{channel::oneshot, future::BoxFuture};
 use lock::Lock;
 use portcullis_runtime::{
-    Batch, Claim, Journal, JournalError, Ownership, Record, Seq, SessionId, Ticket, journal::SessionHead,
+    Batch, Claim, Journal, JournalError, Ownership, Record, Seq, SessionId, Ticket,
+    journal::{SessionHead, Verified},
 };
 use queue::{Append, Operation, Reply, stopped};
 use reader::Query;
@@ -51,6 +56,7 @@ use std::{
     path::{Path, PathBuf},
     sync::{Arc, atomic::Ordering},
 };
+use verify::{Pass, Step};
 
 /// A transaction takes up to so many records, or one append if that has more. It takes fewer when no more wait, after a
 /// pause of at most 2 ms, and of a quarter of the last transaction, for those who were just answered.
@@ -96,6 +102,7 @@ struct Shared {
     /// `None` when opened for reading only.
     writer: Option<writer::Handle>,
     file: PathBuf,
+    torn: Option<TornTail>,
     _lock: Option<Lock>,
 }
 
@@ -116,10 +123,11 @@ impl SqliteJournal {
     pub fn open_with(path: impl AsRef<Path>, options: Options) -> Result<SqliteJournal, OpenError> {
         let file = place(path.as_ref())?;
         let lock = Lock::take(&file)?;
+        let torn = tail::look(&file)?;
         let writing = schema::writer(&file, options.quota)?;
         let reader = reader::Handle::start(&file, schema::reader(&file)?)?;
         let writer = Some(writer::Handle::start(&file, writing)?);
-        Ok(SqliteJournal { shared: Arc::new(Shared { reader, writer, file, _lock: Some(lock) }) })
+        Ok(SqliteJournal { shared: Arc::new(Shared { reader, writer, file, torn, _lock: Some(lock) }) })
     }
 
     /// Opens an existing journal for reading, also while another process writes it. Claims, appends and releases are
@@ -129,8 +137,9 @@ impl SqliteJournal {
     /// [`OpenError`]; `Missing` when there is no such file.
     pub fn read_only(path: impl AsRef<Path>) -> Result<SqliteJournal, OpenError> {
         let file = path.as_ref().to_path_buf();
+        tail::look_on(&file)?;
         let reader = reader::Handle::start(&file, schema::reader(&file)?)?;
-        Ok(SqliteJournal { shared: Arc::new(Shared { reader, writer: None, file, _lock: None }) })
+        Ok(SqliteJournal { shared: Arc::new(Shared { reader, writer: None, file, torn: None, _lock: None }) })
     }
 
     /// What it has written so far.
@@ -140,6 +149,11 @@ impl SqliteJournal {
             commits: writer.counters.commits.load(Ordering::Relaxed),
             records: writer.counters.records.load(Ordering::Relaxed),
         }
+    }
+
+    /// What was found behind the last whole commit when this journal was opened for writing, and was dropped.
+    pub fn torn_tail(&self) -> Option<TornTail> {
+        self.shared.torn
     }
 
     fn writer(&self) -> Result<&writer::Handle, JournalError> {
@@ -243,6 +257,20 @@ impl Journal for SqliteJournal {
     ) -> BoxFuture<'static, Result<Vec<Arc<Record>>, JournalError>> {
         let session = session.clone();
         self.ask(move |reply| Query::Read { session, from, limit, reply })
+    }
+
+    /// In parts, between which other reads have their turn.
+    fn verify(&self, session: &SessionId) -> BoxFuture<'static, Result<Verified, JournalError>> {
+        let journal = self.clone();
+        let mut pass = Box::new(Pass::new(session));
+        Box::pin(async move {
+            loop {
+                match journal.ask(move |reply| Query::Verify { pass, reply }).await? {
+                    Step::Further(further) => pass = further,
+                    Step::Done(found) => return Ok(found),
+                }
+            }
+        })
     }
 
     fn sessions(&self) -> BoxFuture<'static, Result<Vec<SessionHead>, JournalError>> {

@@ -1,8 +1,8 @@
 //! Who may write where: the sessions table as the writer knows it. Each transaction reads what it lacks, changes it here,
 //! and writes every changed row once, on the condition that it still is what was read.
 
-use crate::error::Trouble;
-use portcullis_runtime::{JournalError, Seq, SessionId};
+use crate::{error::Trouble, stored};
+use portcullis_runtime::{JournalError, Seq, SessionId, journal::Chain};
 use rusqlite::{Connection, OptionalExtension, params};
 use std::collections::HashMap;
 
@@ -12,6 +12,8 @@ pub(crate) struct Pen {
     pub(crate) owner: Option<u128>,
     pub(crate) epoch: i64,
     pub(crate) head: i64,
+    /// Where the chain of its records stands, once that was read.
+    pub(crate) chain: Option<Chain>,
 }
 
 /// The rows of the sessions in use. A free session is forgotten with the commit that freed it.
@@ -36,7 +38,8 @@ impl Pens {
             .prepare_cached("SELECT owner, epoch, head FROM sessions WHERE session = ?1")?
             .query_row([session.as_str()], |row| {
                 let owner: Option<[u8; 16]> = row.get(0)?;
-                Ok(Pen { owner: owner.map(u128::from_be_bytes), epoch: row.get(1)?, head: row.get(2)? })
+                let owner = owner.map(u128::from_be_bytes);
+                Ok(Pen { owner, epoch: row.get(1)?, head: row.get(2)?, chain: None })
             })
             .optional()
             .map_err(|e| Trouble::within(session, Seq(0), e))?;
@@ -44,6 +47,16 @@ impl Pens {
             self.known.insert(session.clone(), pen);
         }
         Ok(row)
+    }
+
+    /// Where the chain of the session's records stands: read before its first append only, so that a claim costs nothing.
+    pub(crate) fn chain(connection: &Connection, session: &SessionId, pen: &Pen) -> Result<Chain, Trouble> {
+        if let Some(chain) = pen.chain {
+            return Ok(chain);
+        }
+        let head = pen.head.cast_unsigned();
+        stored::chain(connection, session, head)
+            .map_err(|e| Trouble::within(session, Seq(head.saturating_sub(1)), e))
     }
 
     /// Changes the row, in this transaction.

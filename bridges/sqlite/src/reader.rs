@@ -1,7 +1,13 @@
 //! The thread that reads. Each answer is one snapshot of what is durable, verified on the way out.
 
-use crate::{OpenError, error::damage, queue::Reply};
-use portcullis_runtime::{JournalError, Record, RequestId, Seq, SessionId, decode, journal::SessionHead};
+use crate::{
+    OpenError,
+    error::damage,
+    queue::Reply,
+    stored::{self, COLUMNS, FROM, Stored},
+    verify::{Pass, Step},
+};
+use portcullis_runtime::{JournalError, Record, RequestId, Seq, SessionId, journal::SessionHead};
 use rusqlite::{Connection, OptionalExtension, params};
 use std::{
     path::Path,
@@ -11,8 +17,20 @@ use std::{
 
 /// A question to the file.
 pub(crate) enum Query {
-    Read { session: SessionId, from: Seq, limit: usize, reply: Reply<Vec<Arc<Record>>> },
-    Sessions { reply: Reply<Vec<SessionHead>> },
+    Read {
+        session: SessionId,
+        from: Seq,
+        limit: usize,
+        reply: Reply<Vec<Arc<Record>>>,
+    },
+    Sessions {
+        reply: Reply<Vec<SessionHead>>,
+    },
+    /// The next part of a verification.
+    Verify {
+        pass: Box<Pass>,
+        reply: Reply<Step>,
+    },
 }
 
 /// The thread. Dropping it answers what was asked, and joins.
@@ -61,6 +79,10 @@ fn answer(connection: &mut Connection, query: Query) {
         Query::Sessions { reply } => {
             let _ = reply.send(sessions(connection));
         }
+        Query::Verify { reply, .. } if reply.is_canceled() => {}
+        Query::Verify { pass, reply } => {
+            let _ = reply.send(pass.step(connection));
+        }
     }
 }
 
@@ -88,25 +110,19 @@ fn read(
     if from.0 >= end {
         return Ok(records);
     }
+    let mut chain =
+        stored::chain(&snapshot, session, from.0).map_err(|e| failed(from.0.saturating_sub(1), e))?;
     let mut statement = snapshot
-        .prepare_cached(
-            "SELECT seq, record FROM records WHERE session = ?1 AND seq >= ?2 AND seq < ?3 ORDER BY seq",
-        )
+        .prepare_cached(&format!(
+            "SELECT {COLUMNS} FROM {FROM} WHERE session = ?1 AND seq >= ?2 AND seq < ?3 ORDER BY seq"
+        ))
         .map_err(|e| failed(expected, e))?;
     let mut rows = statement
         .query(params![session.as_str(), from.0.cast_signed(), end.cast_signed()])
         .map_err(|e| failed(expected, e))?;
     while let Some(row) = rows.next().map_err(|e| failed(expected, e))? {
-        let seq = row.get::<_, i64>(0).map_err(|e| failed(expected, e))?.cast_unsigned();
-        if seq != expected {
-            return Err(corrupt(expected, format!("it is missing; the next one is {seq}")));
-        }
-        let text = row.get_ref(1).and_then(|text| Ok(text.as_str()?)).map_err(|e| failed(expected, e))?;
-        let record = decode(text).map_err(|e| corrupt(expected, e.to_string()))?;
-        if record.seq.0 != expected {
-            return Err(corrupt(expected, format!("it says it is record {}", record.seq)));
-        }
-        records.push(Arc::new(record));
+        let stored = Stored::of(row, session, expected, &mut chain).map_err(|why| corrupt(expected, why))?;
+        records.push(Arc::new(stored.record));
         expected += 1;
     }
     if expected != end {

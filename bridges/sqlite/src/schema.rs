@@ -20,7 +20,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const LOG_BYTES: i64 = 64 << 20;
 
 /// Columns and tables that stand empty are durability's: they are here so that no released journal has to be migrated
-/// for them. `record` is the exact line of the record codec; the columns beside it are for queries and people.
+/// for them. `record` is the exact line of the record codec, with `null` for data that are kept in `blobs`; the columns
+/// beside it are for queries and people.
 const TABLES: &str = "
 CREATE TABLE sessions (
     session TEXT PRIMARY KEY NOT NULL,
@@ -45,7 +46,7 @@ CREATE TABLE records (
     key     TEXT,                       -- idempotency key
     record  TEXT NOT NULL,
     hash    BLOB,                       -- chained over the session's records
-    blob    BLOB                        -- digest of a body kept in blobs
+    blob    BLOB                        -- SHA-256 of data kept in blobs
 ) STRICT;
 CREATE UNIQUE INDEX records_place ON records (session, seq);
 CREATE UNIQUE INDEX records_key ON records (session, key) WHERE key IS NOT NULL;

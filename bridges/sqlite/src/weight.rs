@@ -1,7 +1,7 @@
 //! What a record weighs, in bytes, before it is encoded: a bound on memory needs an estimate where the record is
 //! enqueued, and encoding is the writer thread's work.
 
-use portcullis_runtime::{Arguments, AssistantBlock, Body, Content, Record};
+use portcullis_runtime::{Arguments, AssistantBlock, Body, Content, HandlerDecision, Record};
 
 /// The envelope and the small fields of a record.
 const ENVELOPE: usize = 256;
@@ -31,10 +31,16 @@ pub(crate) fn weight(record: &Record) -> usize {
                 Arguments::Refused { raw, .. } => raw.len(),
             },
             Body::ToolRewrite(body) => body.requested.text().len() + body.effective.text().len(),
-            Body::DecisionRecorded(body) => body.context.iter().map(|text| text.len()).sum(),
+            Body::DecisionRecorded(body) => context(std::slice::from_ref(&body.made)),
+            Body::DecisionsRecorded(body) => context(&body.decisions),
             Body::Own(body) => body.data.text().len(),
             _ => 0,
         }
+}
+
+/// What rides along with decisions, and a word for each of them.
+fn context(made: &[HandlerDecision]) -> usize {
+    made.iter().map(|made| 128 + made.context.iter().map(|text| text.len()).sum::<usize>()).sum()
 }
 
 fn content(content: &Content) -> usize {

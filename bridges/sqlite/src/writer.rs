@@ -6,8 +6,11 @@ use crate::{
     error::{Trouble, uncommitted},
     pens::{Pen, Pens},
     queue::{Append, Gather, Load, Operation, Queue},
+    stored::Line,
 };
-use portcullis_runtime::{Body, Claim, Commits, JournalError, Ownership, RequestId, Seq, SessionId, encode};
+use portcullis_runtime::{
+    Body, Claim, Commits, JournalError, Ownership, RequestId, Seq, SessionId, journal::Chain,
+};
 use rusqlite::{Connection, Transaction, TransactionBehavior, params};
 use std::{
     path::Path,
@@ -197,14 +200,14 @@ impl Step<'_> {
             None if claim == Claim::OpenOnly => {
                 return Ok(Answer::Refused(JournalError::NotFound(session.clone())));
             }
-            None => Pen { owner: None, epoch: 0, head: 0 },
+            None => Pen { owner: None, epoch: 0, head: 0, chain: None },
             Some(pen) => pen,
         };
         if pen.owner.is_some_and(|owner| owner != incarnation) {
             let why = format!("session `{session}` is open in another runtime of this process");
             return Ok(Answer::Refused(JournalError::AlreadyOwned(why)));
         }
-        let pen = Pen { owner: Some(incarnation), epoch: pen.epoch + 1, head: pen.head };
+        let pen = Pen { owner: Some(incarnation), epoch: pen.epoch + 1, ..pen };
         self.pens.set(session, pen);
         let head = Seq(pen.head.cast_unsigned());
         Ok(Answer::Claimed(Ownership {
@@ -230,21 +233,23 @@ impl Step<'_> {
         if pen.head != append.from.0.cast_signed() {
             return Ok(Answer::Refused(JournalError::HeadMismatch { head: Seq(pen.head.cast_unsigned()) }));
         }
-        self.insert(append)?;
+        let mut chain = Pens::chain(self.transaction, &append.session, &pen)?;
+        self.insert(append, &mut chain)?;
         self.wait(append).map_err(|e| Trouble::within(&append.session, append.from, e))?;
         let written = append.batch.records.len() as u64;
         self.records += written;
-        self.pens.set(&append.session, Pen { head: pen.head + written.cast_signed(), ..pen });
+        let head = pen.head + written.cast_signed();
+        self.pens.set(&append.session, Pen { head, chain: Some(chain), ..pen });
         Ok(Answer::Done)
     }
 
-    fn insert(&self, append: &Append) -> Result<(), Trouble> {
+    fn insert(&self, append: &Append, chain: &mut Chain) -> Result<(), Trouble> {
         let mut insert = self.transaction.prepare_cached(
-            "INSERT INTO records (session, seq, epoch, type, v, time, turn, step, call, record)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+            "INSERT INTO records (session, seq, epoch, type, v, time, turn, step, call, record, hash, blob)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
         )?;
         for record in &append.batch.records {
-            let text = encode(record);
+            let Line { text, blob } = Line::put(self.transaction, &append.session, record)?;
             insert
                 .execute(params![
                     append.session.as_str(),
@@ -257,13 +262,10 @@ impl Step<'_> {
                     record.at.step,
                     record.at.call.as_ref().map(ToString::to_string),
                     text,
+                    chain.next(&append.session, &text, blob.as_ref()),
+                    blob,
                 ])
-                .map_err(|e| match e.sqlite_error_code() {
-                    Some(rusqlite::ErrorCode::TooBig) => {
-                        Trouble::Operation(JournalError::TooLarge { bytes: text.len() })
-                    }
-                    _ => Trouble::within(&append.session, record.seq, e),
-                })?;
+                .map_err(|e| Line::refused(&append.session, record.seq, text.len(), e))?;
         }
         Ok(())
     }

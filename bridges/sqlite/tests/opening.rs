@@ -6,11 +6,14 @@ use common::{claimed, length, named, write};
 use portcullis_runtime::{Claim, Journal, JournalError, Seq};
 use portcullis_sqlite::{OpenError, SCHEMA, SqliteJournal};
 use rusqlite::Connection;
+use rustix::process::{Pid, Signal, kill_process};
 use std::{
     env, fs,
     io::{BufRead, BufReader},
     path::{Path, PathBuf},
-    process::{Command, Stdio},
+    process::{Child, Command, Stdio},
+    thread,
+    time::Duration,
 };
 
 const FILE: &str = "PORTCULLIS_TEST_JOURNAL";
@@ -28,7 +31,25 @@ async fn child() {
     }
 }
 
-// C-DUR-5, C-DUR-6: a second process is refused while the first lives; once it is killed, all that it acknowledged is there
+/// `R` for one that runs, `T` for one that is stopped, …
+fn state(child: &Child) -> char {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap();
+    let behind_the_name = &stat[stat.rfind(')').unwrap()..];
+    behind_the_name.chars().nth(2).unwrap()
+}
+
+fn within(mut so: impl FnMut() -> bool) {
+    let came = (0..60_000).any(|_| {
+        so() || {
+            thread::sleep(Duration::from_millis(1));
+            false
+        }
+    });
+    assert!(came, "it never came to that");
+}
+
+// C-DUR-5, C-DUR-6: a second process is refused while the first lives, stopped or not; once it is killed, all that it
+// acknowledged is there
 #[tokio::test]
 async fn a_second_process_is_refused_and_a_killed_one_leaves_everything() {
     let folder = tempfile::tempdir().unwrap();
@@ -57,9 +78,24 @@ async fn a_second_process_is_refused_and_a_killed_one_leaves_everything() {
     assert!(length(&reading, "s").await >= 20);
     drop(reading);
 
+    // Stopped, it holds the journal as firmly: there is no time after which somebody else gets it.
+    let pid = Pid::from_child(&child);
+    kill_process(pid, Signal::STOP).unwrap();
+    within(|| state(&child) == 'T');
+    for _ in 0..50 {
+        let refused = SqliteJournal::open(&file).map(drop);
+        assert!(matches!(&refused, Err(OpenError::AlreadyOwned { pid, .. }) if *pid == Some(child.id())));
+        thread::sleep(Duration::from_millis(5));
+    }
+    let stopped_at = length(&SqliteJournal::read_only(&file).unwrap(), "s").await;
+    kill_process(pid, Signal::CONT).unwrap();
+    let on = acknowledged.find(|head| *head > stopped_at).expect("it goes on where it was stopped");
+
+    kill_process(pid, Signal::STOP).unwrap();
+    within(|| state(&child) == 'T');
     child.kill().unwrap();
     child.wait().unwrap();
-    let last = acknowledged.last().unwrap_or(20);
+    let last = acknowledged.last().unwrap_or(on);
     let reading = SqliteJournal::read_only(&file).unwrap();
     assert!(length(&reading, "s").await >= last, "the log is readable as it was left");
     drop(reading);

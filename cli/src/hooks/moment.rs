@@ -166,7 +166,7 @@ async fn ask<S: Seam>(table: &Table, input: &S::Input) -> (Vec<Answered>, Vec<De
             failure: reply.failure.as_ref().map(ToString::to_string),
             records: reply.records,
         });
-        decided.push(Decided { by: planned.id, decision: reply.decision, failure: reply.failure });
+        decided.push(Decided { by: planned.id.clone(), decision: reply.decision, failure: reply.failure });
     }
     (answered, decided)
 }

@@ -1,8 +1,8 @@
 use super::*;
 use portcullis::At;
 use portcullis::{
-    DecisionRecorded, Draft, Failure, InputRequested, Outcome, Point, PromptQueued, QueueKind, RequestId,
-    StepStart, Subject, ToolCall, ToolDispatched, TurnStart,
+    DecisionRecorded, Draft, Failure, HandlerDecision, InputRequested, Outcome, Point, PromptQueued,
+    QueueKind, RequestId, StepStart, Subject, ToolCall, ToolDispatched, TurnStart,
 };
 
 const PLAIN: Paint = Paint { colour: false, width: 80 };
@@ -51,7 +51,8 @@ fn decided(at: &At, point: Point, decision: Decision, failure: Option<Failure>) 
     };
     let id = HandlerId::new("house", "rule");
     let (context, halt) = (Vec::new(), None);
-    DecisionRecorded { point, subject, id, order: 0, decision, context, halt, failure, ms: 3 }.into()
+    let made = HandlerDecision { id, order: 0, decision, context, halt, failure, ms: 3 };
+    DecisionRecorded { point, subject, made }.into()
 }
 
 // C-TURN-5: bodies may overlap; each result is shown once, under its own call.

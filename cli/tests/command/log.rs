@@ -51,3 +51,58 @@ fn reading_changes_nothing() {
     assert_eq!(project.log(&["run-1", "--json"]).out, before);
     assert!(!records(&before).is_empty());
 }
+
+// C-DUR-9: what is damaged is named with its place, and left as it is.
+#[test]
+fn verify_says_whether_all_is_as_it_was_written() {
+    let project = Project::new(MODEL);
+    project.log(&[]).refused(&["no sessions yet"]);
+    project.run(&[]);
+    project.run(&["--session", "alpha"]);
+    let sound = project.verify(&[]);
+    assert_eq!(sound.code, Some(0), "{}{}", sound.out, sound.err);
+    assert_eq!(sound.out.lines().count(), 2, "{}", sound.out);
+    assert!(sound.out.starts_with("alpha  sound, "), "{}", sound.out);
+    let one = project.verify(&["run-1", "--json"]);
+    assert!(one.out.starts_with(r#"{"session":"run-1","records":"#), "{}", one.out);
+    assert!(one.out.trim_end().ends_with(r#""damage":null}"#), "{}", one.out);
+    project.verify(&["run-7"]).refused(&["no session `run-7`", "run-1"]);
+
+    project.damage(
+        "UPDATE records SET record = replace(record, 'first', 'last\"') WHERE session = 'alpha' AND seq = 2",
+    );
+    let damaged = project.verify(&[]);
+    let lines: Vec<&str> = damaged.out.lines().collect();
+    assert_eq!(damaged.code, Some(1), "{}{}", damaged.out, damaged.err);
+    assert!(lines[0].starts_with("alpha  damaged at record 2: "), "{}", damaged.out);
+    assert!(lines[1].starts_with("run-1  sound, "), "{}", damaged.out);
+    assert_eq!(project.verify(&["run-1"]).code, Some(0), "its neighbour is sound");
+    let json = project.verify(&["alpha", "--json"]);
+    assert_eq!(json.code, Some(1));
+    assert!(json.out.contains(r#""records":2,"chained":2,"damage":{"at":2,"why":""#), "{}", json.out);
+
+    project.damage("DELETE FROM records WHERE session = 'run-1' AND seq = 5");
+    let gap = project.verify(&["run-1"]);
+    assert!(gap.out.starts_with("run-1  damaged at record 5: it is missing"), "{}", gap.out);
+
+    // As a version left it that had no hashes.
+    project.run(&["--session", "old"]);
+    project.damage("UPDATE records SET hash = NULL WHERE session = 'old'");
+    let old = project.verify(&["old"]);
+    assert_eq!(old.code, Some(0), "{}", old.out);
+    assert!(old.out.contains("of them from before there were hashes"), "{}", old.out);
+}
+
+// C-DUR-9: a torn tail is dropped and reported
+#[test]
+fn a_torn_end_of_the_log_is_said() {
+    let project = Project::new(MODEL);
+    project.run(&[]);
+    let log = project.path().join(".portcullis/journal.db-wal");
+    assert!(!log.exists(), "a closed journal is one file");
+    std::fs::write(&log, [1; 20]).unwrap();
+    let run = project.run(&[]);
+    assert!(run.err.contains("was torn: 20 bytes that nobody had been told of"), "{}", run.err);
+    assert!(!project.run(&[]).err.contains("torn"), "once");
+    assert_eq!(project.verify(&[]).code, Some(0));
+}

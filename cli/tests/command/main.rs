@@ -2,6 +2,7 @@
 
 mod asks;
 mod ends;
+mod export;
 mod first_session;
 mod log;
 mod park;

@@ -44,6 +44,7 @@ fn an_answer_from_another_process_lets_the_call_go_on() {
     let list = project.log(&[]).out;
     assert!(list.contains("portcullis answer") && list.contains(&format!("{REQUEST} allow")), "{list}");
     assert!(!list.contains("resume"), "a turn that waits for an answer goes on with one: {list}");
+    assert_eq!(project.verify(&[]).code, Some(0), "{}", project.verify(&[]).out);
 
     let answer = command(&project, "answer", &[REQUEST, "allow", "--json"]);
     assert_eq!(answer.code, Some(0), "{}{}", answer.out, answer.err);
@@ -58,6 +59,7 @@ fn an_answer_from_another_process_lets_the_call_go_on() {
     assert_eq!(lines(&project, "out"), 1);
     command(&project, "resume", &[]).refused(&["no session was left with its turn open"]);
     command(&project, "resume", &["run-1"]).refused(&["run-1 has nothing left to do"]);
+    assert_eq!(project.verify(&[]).code, Some(0), "{}", project.verify(&[]).out);
 }
 
 // C-DUR-8: an answer that is sent again under its name is told how it went; any other one is refused.

@@ -78,6 +78,34 @@ impl Project {
         done(&mut self.command("log", args))
     }
 
+    pub(crate) fn verify(&self, args: &[&str]) -> Done {
+        let mut command = portcullis();
+        command.args(["log", "verify"]).arg(self.path()).args(args);
+        done(&mut command)
+    }
+
+    /// `portcullis log MODE DIR ARGS…`.
+    pub(crate) fn logs(&self, mode: &str, args: &[&str]) -> Done {
+        let mut command = portcullis();
+        command.args(["log", mode]).arg(self.path()).args(args);
+        done(&mut command)
+    }
+
+    /// A session's records as the file holds them.
+    pub(crate) fn stored(&self, session: &str) -> Vec<String> {
+        let file = rusqlite::Connection::open(self.path().join(".portcullis/journal.db")).unwrap();
+        let mut read = file.prepare("SELECT record FROM records WHERE session = ?1 ORDER BY seq").unwrap();
+        let rows = read.query_map([session], |row| row.get(0)).unwrap();
+        rows.map(Result::unwrap).collect()
+    }
+
+    /// Changes the journal behind its back.
+    pub(crate) fn damage(&self, sql: &str) {
+        let file = self.path().join(".portcullis/journal.db");
+        let changed = rusqlite::Connection::open(file).unwrap().execute(sql, []).unwrap();
+        assert!(changed > 0, "nothing was changed by {sql}");
+    }
+
     /// Starts `run --json ARGS…` and reads its records up to the first of this type.
     pub(crate) fn until(&self, kind: &str, args: &[&str]) -> Live {
         let mut command = self.command("run", &["--json"]);

@@ -10,10 +10,10 @@
 //! # }
 //! ```
 
-use super::{Batch, Claim, Journal, JournalError, Ownership, SessionHead, Subscription, Ticket};
+use super::{Batch, Claim, Journal, JournalError, Ownership, SessionHead, Subscription, Ticket, Verified};
 use crate::{
     At, CallKey, CallPath, Draft, InputRequested, InputResolved, PromptQueued, QueueKind, Record, RequestId,
-    Resolution, Seq, SessionId, Source,
+    Resolution, Seq, SessionCreated, SessionId, Source,
 };
 use futures::future::join_all;
 use std::{future::Future, sync::Arc};
@@ -40,6 +40,7 @@ where
     subscription(&*make().await).await;
     paging(&*make().await).await;
     waits(&*make().await).await;
+    verified(&*make().await).await;
 }
 
 /// For a store that is about to break (an injected fault, a full disk): appends `batch` until an append fails, which
@@ -297,6 +298,51 @@ async fn waits(journal: &dyn Journal) {
     journal.release(asking).await.expect("a release");
     let listed = journal.sessions().await;
     assert_eq!(listed, Ok(vec![asking_head(3, &[request(1)]), quiet_head]), "waits outlive the owner");
+}
+
+/// A sound log is found sound, and an unlawful record by its place; looking changes nothing (C-DUR-9, C-LOG-1).
+async fn verified(journal: &dyn Journal) {
+    let session = named("verified");
+    let missing = journal.verify(&session).await;
+    assert_eq!(missing, Err(JournalError::NotFound(session.clone())), "there is nothing to verify");
+    let mut own = claimed(journal, &session).await;
+    assert_eq!(journal.verify(&session).await, Ok(Verified::default()), "an empty log is sound");
+
+    let ticket = journal.append(&mut own, created(&session)).expect("room for the first record");
+    ticket.wait().await.expect("durable");
+    let ticket = journal.append(&mut own, prompts(Seq(1), 1500)).expect("room for 1500 prompts");
+    ticket.wait().await.expect("durable");
+    let found = journal.verify(&session).await.expect("the log reads");
+    assert_eq!((found.records, &found.damage), (1501, &None), "a sound log, with its owner at work");
+    assert!([0, 1501].contains(&found.chained), "a store chains all records or none: {}", found.chained);
+    assert_eq!(journal.verify(&session).await, Ok(found), "looking changes nothing");
+    assert_eq!(submit(journal, &mut own, one).wait().await, Ok(Seq(1502)));
+
+    let again = created_at(&session, own.head);
+    let ticket = journal.append(&mut own, again);
+    ticket.expect("room for a record").wait().await.expect("a journal does not judge what it stores");
+    assert_eq!(submit(journal, &mut own, one).wait().await, Ok(Seq(1504)));
+    let found = journal.verify(&session).await.expect("the log reads");
+    let place = found.damage.as_ref().map(|damage| damage.at);
+    assert_eq!((found.records, place), (1502, Some(Seq(1502))), "a second first record is unlawful");
+}
+
+/// The first record of a session.
+pub fn created(session: &SessionId) -> Batch {
+    created_at(session, Seq(0))
+}
+
+fn created_at(session: &SessionId, seq: Seq) -> Batch {
+    let body = SessionCreated {
+        id: session.clone(),
+        cwd: "/".into(),
+        channel: "library".into(),
+        parent: None,
+        seed: None,
+        cleared: None,
+    };
+    let records = vec![Draft::new(At::session(), body).seal(seq, 1_700_000_000_000)];
+    Batch { records, ..Batch::default() }
 }
 
 /// `size` prompts numbered from `from`.

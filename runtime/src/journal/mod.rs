@@ -1,15 +1,19 @@
 //! The journal: where records become durable. A trait, what its errors ask for, and the watermark that barriers, tickets
 //! and subscribers all wait on. Stores live in bridges; [`MemoryJournal`] is here because every rule is tested on it.
 
+mod chain;
 mod commits;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 mod memory;
+mod verify;
 
+pub use chain::{Broken, Chain, Hash};
 pub use commits::{Commits, Subscription, Ticket};
 pub use memory::{Fault, MemoryJournal};
+pub use verify::{Damage, Verified, Verifier};
 
-use crate::{Record, RequestId, Seq, SessionId};
+use crate::{Body, Record, RequestId, Seq, SessionId};
 use futures::future::BoxFuture;
 use std::sync::Arc;
 
@@ -37,6 +41,26 @@ pub struct Batch {
     pub opens: Vec<RequestId>,
     /// Questions settled by these records.
     pub closes: Vec<RequestId>,
+}
+
+impl Batch {
+    /// These records, with the questions that they open and settle.
+    pub fn of(records: Vec<Arc<Record>>) -> Batch {
+        let mut batch = Batch::default();
+        for record in &records {
+            match &record.body {
+                Body::InputRequested(asked) => batch.opens.push(asked.request.clone()),
+                // Opened in this very batch, it is settled without having waited.
+                Body::InputResolved(settled) if batch.opens.contains(&settled.request) => {
+                    batch.opens.retain(|request| *request != settled.request);
+                }
+                Body::InputResolved(settled) => batch.closes.push(settled.request.clone()),
+                _ => {}
+            }
+        }
+        batch.records = records;
+        batch
+    }
 }
 
 /// A session as a journal lists it.
@@ -85,6 +109,24 @@ pub trait Journal: Send + Sync + 'static {
         from: Seq,
         limit: usize,
     ) -> BoxFuture<'static, Result<Vec<Arc<Record>>, JournalError>>;
+
+    /// Reads all that is stored of a session and says whether it is as it was written: each record reads, has its number
+    /// without a gap, is lawful behind those before it, and agrees with whatever else the store keeps about it. Changes
+    /// nothing, and needs no ownership. Damage is an answer and no error.
+    ///
+    /// What every store can do is to read and to fold; one that keeps more has to check more.
+    fn verify(&self, session: &SessionId) -> BoxFuture<'static, Result<Verified, JournalError>> {
+        let read = self.read(session, Seq(0), usize::MAX);
+        Box::pin(async move {
+            let mut verifier = Verifier::default();
+            let damage = match read.await {
+                Ok(records) => records.iter().find_map(|record| verifier.take(record, false).err()),
+                Err(JournalError::Corrupt { at, why, .. }) => Some(Damage { at, why }),
+                Err(error) => return Err(error),
+            };
+            Ok(verifier.finish(damage))
+        })
+    }
 
     /// Every session, by name.
     fn sessions(&self) -> BoxFuture<'static, Result<Vec<SessionHead>, JournalError>>;

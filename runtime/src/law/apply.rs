@@ -20,6 +20,7 @@ impl State {
         self.enclosed(record).and_then(|()| self.place(record)).map_err(invalid)?;
         self.change(record);
         self.head = record.seq.0 + 1;
+        self.fork_begins();
         Ok(())
     }
 
@@ -100,6 +101,8 @@ impl State {
             Body::ToolCall(_)
                 | Body::ToolRewrite(_)
                 | Body::DecisionRecorded(_)
+                | Body::DecisionsRecorded(_)
+                | Body::DecisionBegun(_)
                 | Body::InputRequested(_)
                 | Body::InputResolved(_)
                 | Body::ToolDispatched(_)
@@ -112,8 +115,7 @@ impl State {
         need(record.at.call.is_none() || may_name_a_call, "it is about no call")?;
         let of_compaction = match &record.body {
             Body::CompactionEnded(_) | Body::TurnCancelled(_) => true,
-            Body::DecisionRecorded(d) => d.point == Point::Compaction,
-            _ => false,
+            body => body.decisions().is_some_and(|d| d.point == Point::Compaction),
         };
         need(turn.compaction.is_none() || of_compaction, "a compaction is under way")?;
         // C-TURN-2: context stands right behind the message that it came with.
@@ -315,7 +317,20 @@ impl State {
                 Err(UNKNOWN_CALL) => self.nested_parent(record.at.call.as_ref()),
                 other => other.and_then(|()| self.sealed_before(record.at.call.as_ref())),
             },
-            Body::DecisionRecorded(d) => self.decides(d, record),
+            Body::DecisionRecorded(_) => self.decides(record),
+            Body::DecisionBegun(begun) => {
+                let (point, subject) = (begun.point, &begun.subject);
+                need(!self.has_begun(point, subject, &begun.id), "this handler has begun already")?;
+                need(
+                    self.decision_of(point, subject, &begun.id).is_none(),
+                    "this handler has decided already",
+                )?;
+                self.decides(record)
+            }
+            Body::DecisionsRecorded(several) => {
+                need(several.decisions.len() > 1, "there are no several decisions in it")?;
+                self.decides(record)
+            }
             Body::InputRequested(asked) => {
                 let path = record.at.call.as_ref().ok_or("it names no call")?;
                 need(turn.is_some_and(|t| t.cancelled.is_none()), "the turn is cancelled")?;
@@ -477,15 +492,23 @@ impl State {
         starts.enumerate().find(|(_, context)| !context.is_empty())
     }
 
-    fn decides(&self, d: &crate::DecisionRecorded, record: &Record) -> Checked {
-        need(self.decision_of(d.point, &d.subject, &d.id).is_none(), "this handler has decided already")?;
-        need(d.decision.fits(d.point), "its point decides otherwise")?;
+    /// Each handler decides once, and what follows holds for the decisions of a point alike: what may stand after one may
+    /// stand after the others.
+    fn decides(&self, record: &Record) -> Checked {
+        let d = record.body.decisions().ok_or("it holds no decision")?;
+        let before = self.has_decided(d.point, d.subject);
+        for (place, made) in d.made.iter().enumerate() {
+            let again = d.made[..place].iter().any(|other| other.id == made.id)
+                || before && self.decision_of(d.point, d.subject, &made.id).is_some();
+            need(!again, "this handler has decided already")?;
+            need(made.decision.fits(d.point), "its point decides otherwise")?;
+        }
         let turn = self.turn.as_deref().ok_or("no turn is open")?;
         let batch = turn.steps == 0 && turn.step.is_none();
         let of_call = matches!(d.subject, Subject::Call(_));
         need(of_call || record.at.call.is_none(), "it is about no call")?;
         need(!of_call || record.at.step.is_some(), "it names no step")?;
-        match (&d.subject, d.point) {
+        match (d.subject, d.point) {
             (Subject::Call(path), Point::Rewrite | Point::PreExecute | Point::Guard | Point::PostExecute) => {
                 need(record.at.call.as_ref() == Some(path), "the envelope names another call")?;
                 self.decides_call(d.point, path, record)
@@ -497,7 +520,7 @@ impl State {
                     None => {
                         let first =
                             self.steering().is_some_and(|(s, q)| s == seq && q.source == Source::User);
-                        let open = turn.halt.as_ref().is_none_or(|h| h.subject == d.subject);
+                        let open = turn.halt.as_ref().is_none_or(|h| h.subject == *d.subject);
                         first && open && turn.step.is_none() && turn.steps > 0 && turn.goes_on()
                     }
                 };
@@ -511,7 +534,7 @@ impl State {
                 let asked =
                     turn.step.is_none() && turn.steps > 0 && !turn.owes_step() && turn.answered_last();
                 need(
-                    asked && self.boundary_is_open(turn, &d.subject) && turn.steps == *n,
+                    asked && self.boundary_is_open(turn, d.subject) && turn.steps == *n,
                     "that step's end is not to be judged now",
                 )
             }
@@ -519,7 +542,7 @@ impl State {
                 let boundary =
                     turn.step.is_none() && turn.steps > 0 && turn.owes_step() && turn.answered_last();
                 need(
-                    boundary && self.boundary_is_open(turn, &d.subject) && turn.steps == *n,
+                    boundary && self.boundary_is_open(turn, d.subject) && turn.steps == *n,
                     "the turn does not go on from there",
                 )
             }

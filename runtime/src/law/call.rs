@@ -108,16 +108,6 @@ impl State {
             return Verdict::Open;
         }
         let subject = Subject::Call(path.clone());
-        // Asked at each turn of the pipeline, and nearly always about a call that nobody objects to.
-        let opinions = [Point::Rewrite, Point::PreExecute].into_iter();
-        let open = opinions.flat_map(|point| self.recorded(point, &subject)).all(|d| match &d.decision {
-            crate::Decision::Rewrite(proposal) => matches!(proposal.carried, None | Some(Gate::Allow)),
-            crate::Decision::PreExecute(gate) => *gate == Gate::Allow,
-            _ => false,
-        });
-        if open {
-            return Verdict::Open;
-        }
         let mut decided: Vec<Decided<Gate>> = Rewrite::fold(&self.decided::<Rewrite>(&subject)).carried;
         decided.extend(self.decided::<PreExecute>(&subject));
         PreExecute::fold(&decided)
@@ -278,11 +268,11 @@ fn denial(point: Point, by: HandlerId, reason: Reason, failure: Option<crate::Fa
 
 impl CallOwes {
     pub(super) fn is_discharged_by(&self, path: &CallPath, body: &Body) -> bool {
-        let decides = |points: &[Point], body: &Body| match body {
-            Body::DecisionRecorded(d) => {
-                points.contains(&d.point) && d.subject == Subject::Call(path.clone())
-            }
-            _ => false,
+        let decides = |points: &[Point], body: &Body| {
+            let about = |d: crate::Decisions<'_>| {
+                points.contains(&d.point) && matches!(d.subject, Subject::Call(p) if p == path)
+            };
+            body.decisions().is_some_and(about)
         };
         match self {
             CallOwes::Seal => {
@@ -310,8 +300,7 @@ impl CallOwes {
                 Body::ToolReturned(_) | Body::ToolCall(_) | Body::ToolRewrite(_) => true,
                 // A wrapper may run it again in full (C-PIPE-5).
                 Body::ToolDispatched(d) => d.attempt > 1,
-                Body::DecisionRecorded(d) => d.point == Point::Rewrite,
-                _ => false,
+                body => body.decisions().is_some_and(|d| d.point == Point::Rewrite),
             },
             CallOwes::Commit(drafts) => drafts.first().is_some_and(|d| d.body() == body),
             CallOwes::Done => false,

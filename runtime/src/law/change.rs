@@ -142,6 +142,7 @@ impl State {
                 turn.steered = false;
                 turn.last = None;
                 turn.decisions.0.retain(|subject, _| !matches!(subject, Subject::Call(_)));
+                turn.begun.retain(|(_, subject, _)| !matches!(subject, Subject::Call(_)));
                 turn.step = Some(Step::new(turn.steps));
             }
             Body::StepEnd(_) => {
@@ -156,15 +157,9 @@ impl State {
                 turn.cancelled = Some(c.clone());
                 turn.cancelled_at = record.seq;
             }
-            Body::DecisionRecorded(d) => {
-                if let Some(reason) = &d.halt
-                    && turn.halt.is_none()
-                    && !matches!(d.subject, Subject::Session(_))
-                {
-                    turn.halt =
-                        Some(Halt { by: d.id.clone(), reason: reason.clone(), subject: d.subject.clone() });
-                }
-                turn.decisions.push(d, record);
+            Body::DecisionRecorded(_) | Body::DecisionsRecorded(_) => turn.decide(record),
+            Body::DecisionBegun(begun) => {
+                turn.begun.push((begun.point, begun.subject.clone(), begun.id.clone()));
             }
             _ => {
                 if let Body::AssistantMessage(m) = &record.body
@@ -216,17 +211,26 @@ impl State {
     }
 
     /// A start that was being judged when the process went gives way to the new one; what its handlers have added stands.
-    /// That a conversation was summarised does not: it is told together with the resume.
+    /// That a conversation was summarised or forked does not: it is told together with the resume.
     fn keep_started(&mut self) {
+        let stays = |source: StartSource| matches!(source, StartSource::Compact | StartSource::Fork);
         let Some(turn) = self.turn.as_deref().filter(|t| t.settled == 0 && t.owed.is_empty()) else {
-            return self.starts.retain(|(_, source)| *source == StartSource::Compact);
+            return self.starts.retain(|(_, source)| stays(*source));
         };
         let added = self.start_with_context(turn);
-        let added = added.filter(|(place, _)| self.starts[*place].1 != StartSource::Compact);
+        let added = added.filter(|(place, _)| !stays(self.starts[*place].1));
         if let (Some(turn), Some((_, added))) = (self.turn.as_deref_mut(), added) {
             turn.owed = added;
         }
-        self.starts.retain(|(_, source)| *source == StartSource::Compact);
+        self.starts.retain(|(_, source)| stays(*source));
+    }
+
+    /// With the last record that a fork took over it starts, whatever was owed in the session that it was taken from.
+    pub(super) fn fork_begins(&mut self) {
+        if self.is_fresh_fork() {
+            self.starts.retain(|(_, source)| *source == StartSource::Compact);
+            self.starts.push((Seq(0), StartSource::Fork));
+        }
     }
 
     /// `session/resumed`: whatever was in flight when the process went will not come back.
@@ -254,6 +258,7 @@ impl Turn {
             veto: None,
             prompt: None,
             decisions: Decisions::default(),
+            begun: Vec::new(),
             steps: 0,
             step: None,
             last: None,
@@ -270,6 +275,19 @@ impl Turn {
             recovery: super::Recovery::default(),
             compaction_tried: false,
         }
+    }
+
+    fn decide(&mut self, record: &Arc<Record>) {
+        let Some(decided) = record.body.decisions() else { return };
+        let halt = decided.made.iter().find_map(|made| Some((&made.id, made.halt.as_ref()?)));
+        if let Some((by, reason)) = halt
+            && self.halt.is_none()
+            && !matches!(decided.subject, Subject::Session(_))
+        {
+            let subject = decided.subject.clone();
+            self.halt = Some(Halt { by: by.clone(), reason: reason.clone(), subject });
+        }
+        self.decisions.push(decided, record);
     }
 
     /// A step is owed: the last one made calls, or steering stands behind it.

@@ -20,10 +20,10 @@ pub use next::{Next, Passed};
 pub use transcript::Transcript;
 
 use crate::{
-    AssistantMessage, CallPath, CommandId, Content, Decided, DecisionRecorded, Draft, EndReason, Finish,
-    Frozen, HandlerId, InputRequested, InputResolved, Limits, Message, Outcome, Point, QueueKind, Reason,
-    Record, RequestHeader, RequestId, Seam, Seq, SessionCreated, SessionId, Source, StartSource, Subject,
-    ToolCall, ToolResult, ToolRewrite, TurnCancelled,
+    AssistantMessage, CallPath, CommandId, Content, Decided, Draft, EndReason, Finish, Frozen,
+    HandlerDecision, HandlerId, InputRequested, InputResolved, Limits, Message, Outcome, Point, QueueKind,
+    Reason, Record, RequestHeader, RequestId, Seam, Seq, SessionCreated, SessionId, Source, StartSource,
+    Subject, ToolCall, ToolResult, ToolRewrite, TurnCancelled,
 };
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -118,6 +118,7 @@ struct Turn {
     veto: Option<Reason>,
     prompt: Option<Seq>,
     decisions: Decisions,
+    begun: Begun,
     steps: u32,
     step: Option<Step>,
     /// How the last step ended.
@@ -164,13 +165,16 @@ struct Compacting {
 #[derive(Debug, Clone, Default)]
 struct Decisions(BTreeMap<Subject, BTreeMap<Point, Vec<Arc<Record>>>>);
 
+/// The handlers that have begun and must not run twice: few have such.
+type Begun = Vec<(Point, Subject, HandlerId)>;
+
 impl Decisions {
     fn of(&self, point: Point, subject: &Subject) -> &[Arc<Record>] {
         self.0.get(subject).and_then(|points| points.get(&point)).map_or(&[], Vec::as_slice)
     }
 
-    fn push(&mut self, decided: &DecisionRecorded, record: &Arc<Record>) {
-        let points = match self.0.get_mut(&decided.subject) {
+    fn push(&mut self, decided: crate::Decisions<'_>, record: &Arc<Record>) {
+        let points = match self.0.get_mut(decided.subject) {
             Some(points) => points,
             None => self.0.entry(decided.subject.clone()).or_default(),
         };
@@ -255,6 +259,12 @@ impl State {
     /// How the session was created; `None` for an empty log.
     pub fn created(&self) -> Option<&Arc<SessionCreated>> {
         self.created.as_ref()
+    }
+
+    /// True for a fork that has no record of its own yet.
+    pub fn is_fresh_fork(&self) -> bool {
+        let seed = self.created.as_ref().and_then(|created| created.seed.as_ref());
+        seed.is_some_and(|seed| seed.own == Seq(self.head))
     }
 
     /// True after `session/closed`.
@@ -378,12 +388,16 @@ impl State {
         self.sealed.with(&self.tail)
     }
 
-    /// The decisions recorded so far about a subject of the open turn.
+    /// The decisions recorded so far about a subject of the open turn that say something: what a fold needs to see.
     pub fn decided<S: Seam>(&self, subject: &Subject) -> Vec<Decided<S::Decision>> {
         self.recorded(S::POINT, subject)
-            .filter_map(|r| {
-                let decision = S::recall(&r.decision)?;
-                Some(Decided { by: r.id.clone(), decision, failure: r.failure.clone() })
+            .filter_map(|made| {
+                let decision = S::recall(&made.decision)?;
+                if S::says_nothing(decision) {
+                    return None;
+                }
+                let failure = made.failure.clone();
+                Some(Decided { by: made.id.clone(), decision: decision.clone(), failure })
             })
             .collect()
     }
@@ -393,17 +407,20 @@ impl State {
         self.turn.as_deref().is_some_and(|t| !t.decisions.of(point, subject).is_empty())
     }
 
-    /// The recorded decision of one handler, if it has decided.
-    pub fn decision_of(&self, point: Point, subject: &Subject, id: &HandlerId) -> Option<&DecisionRecorded> {
-        self.recorded(point, subject).find(|r| r.id == *id)
+    /// True when a handler that must not run twice has begun to decide about this subject.
+    pub fn has_begun(&self, point: Point, subject: &Subject, id: &HandlerId) -> bool {
+        let begun = self.turn.as_deref().map_or(&[][..], |t| &t.begun);
+        begun.iter().any(|(p, s, by)| *p == point && s == subject && by == id)
     }
 
-    fn recorded(&self, point: Point, subject: &Subject) -> impl Iterator<Item = &DecisionRecorded> {
+    /// The recorded decision of one handler, if it has decided.
+    pub fn decision_of(&self, point: Point, subject: &Subject, id: &HandlerId) -> Option<&HandlerDecision> {
+        self.recorded(point, subject).find(|made| made.id == *id)
+    }
+
+    fn recorded(&self, point: Point, subject: &Subject) -> impl Iterator<Item = &HandlerDecision> {
         let records = self.turn.as_deref().map_or(&[][..], |t| t.decisions.of(point, subject));
-        records.iter().filter_map(|record| match &record.body {
-            crate::Body::DecisionRecorded(decided) => Some(decided),
-            _ => None,
-        })
+        records.iter().filter_map(|record| record.body.decisions()).flat_map(|decisions| decisions.made)
     }
 
     /// A call of the open step, as far as it has come.

@@ -52,7 +52,7 @@ impl State {
     pub fn next(&self, passed: Option<&Passed>) -> Next {
         let Some(turn) = &self.turn else { return self.begin() };
         if turn.recovery.given_up {
-            return self.give_up();
+            return Next::Commit(self.interrupt());
         }
         if !turn.owed.is_empty() {
             return Next::Commit(turn.owed.clone());
@@ -269,13 +269,20 @@ impl State {
     /// Closes the open step and turn after a failure that no rule answers: the model's, or the runtime's own. Calls that
     /// are still open are answered first.
     pub fn fail(&self, code: &str, message: &str) -> Vec<Draft> {
-        self.break_off(EndReason::Error { code: code.into(), message: message.into() })
+        self.give_up(EndReason::Error { code: code.into(), message: message.into() })
     }
 
-    pub(super) fn break_off(&self, reason: EndReason) -> Vec<Draft> {
+    /// Closes the open step and turn `interrupted`, with every open call answered: nobody goes on with it.
+    pub fn interrupt(&self) -> Vec<Draft> {
+        self.give_up(EndReason::Interrupted)
+    }
+
+    fn give_up(&self, reason: EndReason) -> Vec<Draft> {
         let Some(turn) = &self.turn else { return Vec::new() };
         let mut drafts = turn.owed.clone();
-        drafts.extend(compact::ended(turn, Err("The turn failed.".into())));
+        let why =
+            if reason == EndReason::Interrupted { "The turn was given up." } else { "The turn failed." };
+        drafts.extend(compact::ended(turn, Err(why.into())));
         if let Some(step) = &turn.step {
             for (path, call) in step.closing_order() {
                 drafts.extend(self.give_up_call(turn, step.number, path, call));
@@ -392,7 +399,9 @@ impl Next {
                     | Body::Own(_)
             );
         // Steering and injected context may come while a handler at a step's boundary is still deciding.
-        let crossed = matches!(body, Body::DecisionRecorded(d) if matches!(d.point, Point::Continuation | Point::Stop))
+        let at_boundary =
+            body.decisions().is_some_and(|d| matches!(d.point, Point::Continuation | Point::Stop));
+        let crossed = at_boundary
             && match self {
                 Next::Judge { point, .. } => *point == Point::PromptSubmit,
                 Next::Commit(drafts) => drafts.first().is_some_and(|d| match d.body() {
@@ -420,7 +429,9 @@ impl Next {
                 }
                 Next::Commit(drafts) => drafts.first().is_some_and(|d| d.body() == body),
                 Next::Judge { point, subject } => match body {
-                    Body::DecisionRecorded(d) => d.point == *point && d.subject == *subject,
+                    Body::DecisionRecorded(_) | Body::DecisionsRecorded(_) | Body::DecisionBegun(_) => {
+                        body.decisions().is_some_and(|d| d.point == *point && d.subject == subject)
+                    }
                     Body::UserMessage(_) | Body::PromptBlocked(_) => {
                         matches!(point, Point::PromptSubmit | Point::SessionStart | Point::SubagentStart)
                     }

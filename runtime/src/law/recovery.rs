@@ -5,8 +5,8 @@
 //! blame, however often its process goes meanwhile; nor is one whose subagent is at work, which counts for itself; nor one that
 //! was left on purpose (`session/left`).
 
-use super::{Body as CallBody, Next, State, Step, Turn};
-use crate::{Body, EndReason, Record, Subject};
+use super::{Body as CallBody, State, Step, Turn};
+use crate::{Body, Record, Subject};
 
 /// How often a turn may end its process while it is being recovered. The next time, it is given up.
 const KILLS: u32 = 3;
@@ -20,11 +20,6 @@ impl State {
     /// True for a turn that has ended its process as often as is allowed. What it owes is its end, `interrupted`.
     pub fn is_given_up(&self) -> bool {
         self.turn.as_deref().is_some_and(|turn| turn.recovery.given_up)
-    }
-
-    /// What a turn owes that is given up: every open call is answered, every open step closed.
-    pub(super) fn give_up(&self) -> Next {
-        Next::Commit(self.break_off(EndReason::Interrupted))
     }
 }
 
@@ -98,7 +93,9 @@ fn is_progress(record: &Record) -> bool {
         | Body::CompactionStarted(_)
         | Body::CompactionEnded(_) => true,
         // Each start is judged anew.
-        Body::DecisionRecorded(decided) => !matches!(decided.subject, Subject::Session(_)),
+        Body::DecisionRecorded(_) | Body::DecisionsRecorded(_) => {
+            record.body.decisions().is_some_and(|decided| !matches!(decided.subject, Subject::Session(_)))
+        }
         Body::ToolCall(_) | Body::ToolRewrite(_) => true,
         // The first time; any further one is another try.
         Body::ModelRequested(requested) => requested.attempt == 1,

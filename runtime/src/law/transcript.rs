@@ -1,7 +1,11 @@
 //! The projection of a log onto what the model reads: sealed chunks, shared from request to request.
 
 use crate::{Message, Role};
-use std::{fmt, sync::Arc};
+use sha2::{Digest, Sha256};
+use std::{
+    fmt,
+    sync::{Arc, OnceLock},
+};
 
 /// A conversation. Cloning costs one `Arc`; adding a step's messages costs those messages. Frozen.
 #[derive(Clone, Default)]
@@ -13,6 +17,8 @@ struct Link {
     before: Transcript,
     messages: Box<[Message]>,
     len: usize,
+    /// Made when it is asked for: that of what came before, and of these messages.
+    digest: OnceLock<[u8; 32]>,
 }
 
 impl Transcript {
@@ -22,7 +28,33 @@ impl Transcript {
             return self.clone();
         }
         let len = self.len() + messages.len();
-        Transcript { last: Some(Arc::new(Link { before: self.clone(), messages: messages.into(), len })) }
+        let (before, messages, digest) = (self.clone(), messages.into(), OnceLock::new());
+        Transcript { last: Some(Arc::new(Link { before, messages, len, digest })) }
+    }
+
+    /// What is in it, in 32 hexadecimal digits: the first half of a SHA-256 chained over the messages, each as JSON. It
+    /// does not depend on how the conversation was put together, and costs the messages that were not asked about before.
+    pub fn digest(&self) -> Arc<str> {
+        let (mut unknown, mut at) = (Vec::new(), &self.last);
+        let mut digest = loop {
+            let Some(link) = at else { break [0; 32] };
+            if let Some(known) = link.digest.get() {
+                break *known;
+            }
+            unknown.push(link);
+            at = &link.before.last;
+        };
+        let mut json = Vec::new();
+        for link in unknown.into_iter().rev() {
+            for message in &link.messages {
+                json.clear();
+                message.write_json(&mut json);
+                digest = Sha256::new().chain_update(digest).chain_update(&json).finalize().into();
+            }
+            // Whoever was faster has found the same.
+            let _ = link.digest.set(digest);
+        }
+        digest[..16].iter().fold(String::with_capacity(32), |text, byte| text + &format!("{byte:02x}")).into()
     }
 
     /// How many messages it has.
@@ -110,6 +142,21 @@ mod tests {
         assert_eq!(two.iter().cloned().collect::<Vec<_>>(), [say("a"), say("b"), say("c")]);
         assert_eq!(two.rev().cloned().collect::<Vec<_>>(), [say("c"), say("b"), say("a")]);
         assert_eq!(two.with(&[]), two);
+    }
+
+    #[test]
+    fn a_digest_says_what_was_said_and_not_how_it_was_put_together() {
+        let at_once = Transcript::default().with(&[say("a"), say("b"), say("c")]);
+        let one = Transcript::default().with(&[say("a")]);
+        assert_ne!(one.digest(), at_once.digest());
+        let in_pieces = one.with(&[say("b")]).with(&[say("c")]);
+        assert_eq!(in_pieces.digest(), at_once.digest());
+        assert_eq!(in_pieces.digest().len(), 32);
+        let otherwise = one.with(&[say("c"), say("b")]);
+        assert_ne!(otherwise.digest(), at_once.digest());
+        let steered = Message::Steering { content: Content::text("a"), source: Source::User };
+        assert_ne!(Transcript::default().with(&[steered]).digest(), one.digest());
+        assert_eq!(Transcript::default().digest().trim_matches('0'), "");
     }
 
     #[test]

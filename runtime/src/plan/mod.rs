@@ -222,6 +222,7 @@ impl Table {
             owner: owner.into(),
             matches: Matches::default(),
             deadline: DEFAULT_DEADLINE,
+            once: false,
             scope,
             decides,
         };
@@ -275,31 +276,28 @@ impl Table {
     }
 
     /// The handlers of a point that match this input, in order. Pure: nothing runs.
-    pub fn plan<S: Seam>(&self, input: &S::Input) -> Vec<Planned<S>> {
+    pub fn plan<S: Seam>(&self, input: &S::Input) -> Vec<Arc<Planned<S>>> {
         self.plan_part(input, Part::All)
     }
 
     /// One part of the plan: where bridges must see what native handlers left, they are planned when that is known.
-    pub fn plan_part<S: Seam>(&self, input: &S::Input, part: Part) -> Vec<Planned<S>> {
+    pub fn plan_part<S: Seam>(&self, input: &S::Input, part: Part) -> Vec<Arc<Planned<S>>> {
         let mut out = Vec::with_capacity(S::entries(self).len());
         let (scene, tool): (&Scene, Option<&str>) = (S::scene(input), S::tool(input));
         for entry in S::entries(self) {
             match entry {
                 Entry::One { .. } if part == Part::Bridges => {}
                 Entry::Many { .. } if part == Part::Native => {}
-                Entry::One { planned, matches, .. } if matches.fit(scene, tool) => out.push(Planned {
-                    id: planned.id.clone(),
-                    deadline: planned.deadline,
-                    run: planned.run.clone(),
-                    native: planned.native,
-                }),
+                Entry::One { planned, matches, .. } if matches.fit(scene, tool) => out.push(planned.clone()),
                 Entry::Many { owner, source, matches, .. } if matches.fit(scene, tool) => {
                     // A bridge that panics here has failed like any handler of its point, and is named.
-                    let planned = catch_unwind(AssertUnwindSafe(|| source.plan(input, &mut out)));
+                    let mut contributed = Vec::new();
+                    let planned = catch_unwind(AssertUnwindSafe(|| source.plan(input, &mut contributed)));
                     if planned.is_err() {
                         let (id, run) = (HandlerId::new(owner.clone(), "*"), Arc::new(Unplanned));
-                        out.push(Planned { id, deadline: DEFAULT_DEADLINE, run, native: true });
+                        contributed.push(Planned { id, deadline: DEFAULT_DEADLINE, run, native: true });
                     }
+                    out.extend(contributed.into_iter().map(Arc::new));
                 }
                 _ => {}
             }

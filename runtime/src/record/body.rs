@@ -1,8 +1,10 @@
 //! What records say: one struct a type, and the table of types.
 
+use super::carried::Carried;
+use super::decision::{DecisionBegun, DecisionRecorded, DecisionsRecorded};
 use crate::{
-    Content, Decision, Ended, Failure, Finish, Frozen, HandlerId, Outcome, Point, Reason, RequestHeader,
-    RequestId, Seq, SessionId, Source, Usage, outcome::CauseName, plan::Registered,
+    Content, Ended, Finish, Frozen, HandlerId, Outcome, Point, Reason, RequestHeader, RequestId, Seq,
+    SessionId, Source, Usage, outcome::CauseName, plan::Registered,
 };
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -109,6 +111,10 @@ bodies! {
     ToolRewrite = "tool/rewrite" v 1;
     /// A handler decided.
     DecisionRecorded = "decision/recorded" v 1;
+    /// Several handlers of a point decided without a pause between them.
+    DecisionsRecorded = "decisions/recorded" v 1;
+    /// A handler that must not run twice is about to run.
+    DecisionBegun = "decision/begun" v 1;
     /// A person is asked.
     InputRequested = "input/requested" v 1;
     /// The question is settled.
@@ -169,8 +175,12 @@ pub struct Parent {
 pub struct Seed {
     /// The session forked.
     pub session: SessionId,
-    /// The last record taken over.
+    /// The last record of that session that was taken over, by its number there.
     pub seq: Seq,
+    /// This log's first record of its own: those before it were taken over, or close what was open in them. 0 when it is not
+    /// known.
+    #[serde(default)]
+    pub own: Seq,
 }
 
 /// `session/resumed`.
@@ -372,6 +382,10 @@ pub struct HeaderChanged(pub Arc<RequestHeader>);
 pub struct ModelRequested {
     /// Which attempt at this step's request, from 1.
     pub attempt: u32,
+    /// Which conversation it carries: whoever makes the request anew from the log knows whether it is the same. Logs of
+    /// older versions do not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<Carried>,
 }
 
 /// `assistant/message`.
@@ -482,50 +496,6 @@ pub struct ToolRewrite {
     pub effective: Frozen,
     /// Who proposed them.
     pub by: HandlerId,
-}
-
-/// What a decision is about. With the record's turn and step it is half of the decision's key.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Subject {
-    /// The start recorded there.
-    Session(Seq),
-    /// The prompt queued there.
-    Prompt(Seq),
-    /// A call of the record's step.
-    Call(crate::CallPath),
-    /// The end of a step.
-    Step(u32),
-    /// The compaction that began there.
-    Compaction(Seq),
-}
-
-/// `decision/recorded`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DecisionRecorded {
-    /// The point.
-    pub point: Point,
-    /// What it is about.
-    pub subject: Subject,
-    /// Who decided.
-    #[serde(flatten)]
-    pub id: HandlerId,
-    /// The place in the order of its point; beside the key, not in it.
-    pub order: u32,
-    /// What was decided.
-    pub decision: Decision,
-    /// Context that came with it.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub context: Vec<Arc<str>>,
-    /// The wish to halt the turn, if it came with one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub halt: Option<Reason>,
-    /// The failure that the decision stands for.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub failure: Option<Failure>,
-    /// How long the handler took, in milliseconds.
-    #[serde(default)]
-    pub ms: u64,
 }
 
 /// `input/requested`.

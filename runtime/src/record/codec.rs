@@ -30,6 +30,22 @@ struct Envelope<'a> {
     data: &'a RawValue,
 }
 
+/// What a line says of its record, all but the data.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RecordHeader {
+    /// Its position in the log.
+    pub seq: Seq,
+    /// When it was made: milliseconds since 1970.
+    pub time: u64,
+    /// Its type.
+    pub kind: String,
+    /// The version of the type that it was written in.
+    pub version: u32,
+    /// What it is about.
+    pub at: At,
+}
+
 /// Why a text is no record of ours.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -73,7 +89,24 @@ pub enum DecodeError {
 /// # Panics
 /// Never for a record of this crate: its types have only text keys.
 pub fn encode(record: &Record) -> String {
-    let data = record.body.data().expect("records have text keys only");
+    write(record, data(record))
+}
+
+/// Writes a record as [`encode`] does; but data of more than `limit` bytes are handed back beside the line, in which `null`
+/// stands for them.
+///
+/// # Panics
+/// As [`encode`].
+pub fn encode_apart(record: &Record, limit: usize) -> (String, Option<String>) {
+    let data = data(record);
+    if data.len() > limit { (write(record, "null".into()), Some(data)) } else { (write(record, data), None) }
+}
+
+fn data(record: &Record) -> String {
+    record.body.data().expect("records have text keys only")
+}
+
+fn write(record: &Record, data: String) -> String {
     let data = RawValue::from_string(data).expect("serialised JSON is JSON");
     let envelope = Envelope {
         seq: record.seq,
@@ -90,13 +123,33 @@ pub fn encode(record: &Record) -> String {
     serde_json::to_string(&envelope).expect("records have text keys only")
 }
 
-/// Reads a record back.
-pub fn decode(text: &str) -> Result<Record, DecodeError> {
-    let envelope: Envelope<'_> = serde_json::from_str(text).map_err(|e| DecodeError::Shape {
+fn envelope(text: &str) -> Result<Envelope<'_>, DecodeError> {
+    serde_json::from_str(text).map_err(|e| DecodeError::Shape {
         at: "?".into(),
         kind: "?".into(),
         why: e.to_string(),
-    })?;
+    })
+}
+
+/// Reads what a line says of its record, also of one whose type is not known here.
+pub fn decode_header(text: &str) -> Result<RecordHeader, DecodeError> {
+    let Envelope { seq, time, kind, v, turn, step, call, .. } = envelope(text)?;
+    Ok(RecordHeader { seq, time, kind: kind.into_owned(), version: v, at: At { turn, step, call } })
+}
+
+/// Reads a record back.
+pub fn decode(text: &str) -> Result<Record, DecodeError> {
+    let envelope = envelope(text)?;
+    let data = envelope.data.get();
+    read(envelope, data)
+}
+
+/// Reads a record back whose data were handed back beside its line.
+pub fn decode_apart(line: &str, data: &str) -> Result<Record, DecodeError> {
+    read(envelope(line)?, data)
+}
+
+fn read(envelope: Envelope<'_>, data: &str) -> Result<Record, DecodeError> {
     let at = At { turn: envelope.turn, step: envelope.step, call: envelope.call };
     let shape = |why: String| DecodeError::Shape {
         at: envelope.seq.to_string(),
@@ -113,13 +166,13 @@ pub fn decode(text: &str) -> Result<Record, DecodeError> {
                 known,
             });
         }
-        Some(_) => match Body::read(&envelope.kind, envelope.data.get()) {
+        Some(_) => match Body::read(&envelope.kind, data) {
             Some(read) => read.map_err(|e| shape(e.to_string()))?,
             None => return Err(shape("no reader".into())),
         },
         None if envelope.ignorable => Body::Own(OwnRecord {
             kind: Arc::from(&*envelope.kind),
-            data: Frozen::parse(envelope.data.get()).map_err(|e| shape(e.to_string()))?,
+            data: Frozen::parse(data).map_err(|e| shape(e.to_string()))?,
         }),
         None => {
             return Err(DecodeError::UnknownType { seq: envelope.seq, kind: envelope.kind.into_owned() });

@@ -1,10 +1,16 @@
 //! The session log's records: append-only, numbered from 0 without gaps, versioned by type.
 
 mod body;
+mod carried;
 mod codec;
+mod decision;
+mod seqs;
+mod times;
 
 pub use body::*;
-pub use codec::{DecodeError, decode, encode};
+pub use carried::Carried;
+pub use codec::{DecodeError, RecordHeader, decode, decode_apart, decode_header, encode, encode_apart};
+pub use decision::*;
 
 use crate::{CallPath, CommandId, Seq};
 use std::sync::Arc;

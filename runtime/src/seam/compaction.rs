@@ -113,11 +113,14 @@ impl Seam for Compaction {
     fn record(decision: Compact) -> Decision {
         Decision::Compaction(decision)
     }
-    fn recall(decision: &Decision) -> Option<Compact> {
+    fn recall(decision: &Decision) -> Option<&Compact> {
         match decision {
-            Decision::Compaction(d) => Some(d.clone()),
+            Decision::Compaction(d) => Some(d),
             _ => None,
         }
+    }
+    fn says_nothing(decision: &Compact) -> bool {
+        matches!(decision, Compact::Proceed { instructions: None })
     }
     fn entries(table: &Table) -> &Vec<Entry<Self>> {
         &table.compaction

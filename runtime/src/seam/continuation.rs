@@ -93,11 +93,14 @@ impl Seam for TurnContinuation {
     fn record(decision: Continue) -> Decision {
         Decision::Continuation(decision)
     }
-    fn recall(decision: &Decision) -> Option<Continue> {
+    fn recall(decision: &Decision) -> Option<&Continue> {
         match decision {
-            Decision::Continuation(d) => Some(d.clone()),
+            Decision::Continuation(d) => Some(d),
             _ => None,
         }
+    }
+    fn says_nothing(decision: &Continue) -> bool {
+        matches!(decision, Continue::Abstain)
     }
     fn entries(table: &Table) -> &Vec<Entry<Self>> {
         &table.continuation

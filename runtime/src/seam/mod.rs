@@ -21,11 +21,11 @@ pub use compaction::{Compact, Compacted, Compacting, Compaction};
 pub use continuation::{Continue, Ending, TurnContinuation};
 pub use execute::{Next, Rest, Wrapper};
 pub use guard::{Guard, GuardVerdict};
-pub use post_execute::{PostExecute, Returned, Review, Reviewed};
+pub use post_execute::{PostExecute, Returned, ReturnedData, Review, Reviewed};
 pub use pre_execute::{Gate, PreExecute, Verdict};
 pub use prompt_submit::{Judged, PromptSubmit, Submit, Submitted};
 pub use result::{Committed, ResultObserver};
-pub use rewrite::{Proposal, Proposed, Rewrite, Rewritten};
+pub use rewrite::{Proposal, Proposed, ProposedData, Rewrite, Rewritten};
 pub use session_start::{SessionStart, StartSource, Started, Starting};
 
 pub use subagent::{ChildEnded, ChildObserver, ChildStarting, SubagentStart};
@@ -226,6 +226,9 @@ pub enum Failure {
         /// The limit in milliseconds.
         limit_ms: u64,
     },
+    /// Its process ended before it had answered, and it is declared to run once.
+    #[error("was cut off with its process, and must not run twice")]
+    CutOff,
     /// What it returned makes no sense at its point.
     #[error("answered nonsense: {message}")]
     Nonsense {
@@ -366,7 +369,11 @@ pub trait Seam: Sized + 'static {
     /// The decision as the log keeps it.
     fn record(decision: Self::Decision) -> Decision;
     /// The decision back from the log; `None` when it belongs to another point.
-    fn recall(decision: &Decision) -> Option<Self::Decision>;
+    fn recall(decision: &Decision) -> Option<&Self::Decision>;
+    /// True for a decision without which [`fold`](Seam::fold) comes to the same.
+    fn says_nothing(_decision: &Self::Decision) -> bool {
+        false
+    }
     /// This seam's part of the table.
     fn entries(table: &Table) -> &Vec<crate::plan::Entry<Self>>;
     /// This seam's part of the table, to register into.
@@ -453,6 +460,13 @@ impl Decision {
 pub trait Handler<S: Seam>: Send + Sync + 'static {
     /// Decides. A panic, an error or running into the deadline is a failure and is answered by [`Seam::failed`].
     fn decide(&self, input: S::Input) -> LocalBoxFuture<'_, Result<Reply<S::Decision>, BoxError>>;
+
+    /// True for one that must not run twice for one decision, whatever happens to its process: that it begins is on disk
+    /// before it does (`decision/begun`, a record and a wait), and if it was cut off, it counts as failed. Any other
+    /// handler that was cut off runs again. See [`Registrar::once`](crate::Registrar::once).
+    fn once(&self) -> bool {
+        false
+    }
 }
 
 impl<S: Seam, F, R> Handler<S> for F

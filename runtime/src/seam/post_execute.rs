@@ -7,12 +7,17 @@ use crate::{
     plan::{Entry, Table},
 };
 use serde::{Deserialize, Serialize};
-use std::{sync::Arc, time::Duration};
+use std::{ops::Deref, sync::Arc, time::Duration};
 
 /// What a post-execute handler sees: every decided outcome, denials, unknown tools and invalid arguments included.
+/// A snapshot by value (one `Arc`), like an [`Execution`](crate::Execution).
 #[derive(Debug, Clone)]
+pub struct Returned(Arc<ReturnedData>);
+
+/// What a [`Returned`] holds. Reached through it by `Deref`, read-only.
+#[derive(Debug)]
 #[non_exhaustive]
-pub struct Returned {
+pub struct ReturnedData {
     /// Where.
     pub scene: Scene,
     /// The call's key.
@@ -44,7 +49,14 @@ impl Returned {
         outcome: Arc<Outcome>,
         took: Duration,
     ) -> Returned {
-        Returned { scene, key, call_id, name, tool, arguments, outcome, took }
+        Returned(Arc::new(ReturnedData { scene, key, call_id, name, tool, arguments, outcome, took }))
+    }
+}
+
+impl Deref for Returned {
+    type Target = ReturnedData;
+    fn deref(&self) -> &ReturnedData {
+        &self.0
     }
 }
 
@@ -131,11 +143,14 @@ impl Seam for PostExecute {
     fn record(decision: Review) -> Decision {
         Decision::PostExecute(decision)
     }
-    fn recall(decision: &Decision) -> Option<Review> {
+    fn recall(decision: &Decision) -> Option<&Review> {
         match decision {
-            Decision::PostExecute(d) => Some(d.clone()),
+            Decision::PostExecute(d) => Some(d),
             _ => None,
         }
+    }
+    fn says_nothing(decision: &Review) -> bool {
+        matches!(decision, Review::Accept { content: None })
     }
     fn entries(table: &Table) -> &Vec<Entry<Self>> {
         &table.post_execute

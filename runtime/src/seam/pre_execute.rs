@@ -123,11 +123,14 @@ impl Seam for PreExecute {
     fn record(decision: Gate) -> Decision {
         Decision::PreExecute(decision)
     }
-    fn recall(decision: &Decision) -> Option<Gate> {
+    fn recall(decision: &Decision) -> Option<&Gate> {
         match decision {
-            Decision::PreExecute(d) => Some(d.clone()),
+            Decision::PreExecute(d) => Some(d),
             _ => None,
         }
+    }
+    fn says_nothing(decision: &Gate) -> bool {
+        matches!(decision, Gate::Allow)
     }
     fn entries(table: &Table) -> &Vec<Entry<Self>> {
         &table.pre_execute

@@ -113,11 +113,14 @@ impl Seam for PromptSubmit {
     fn record(decision: Submit) -> Decision {
         Decision::PromptSubmit(decision)
     }
-    fn recall(decision: &Decision) -> Option<Submit> {
+    fn recall(decision: &Decision) -> Option<&Submit> {
         match decision {
-            Decision::PromptSubmit(d) => Some(d.clone()),
+            Decision::PromptSubmit(d) => Some(d),
             _ => None,
         }
+    }
+    fn says_nothing(decision: &Submit) -> bool {
+        matches!(decision, Submit::Allow { content: None })
     }
     fn entries(table: &Table) -> &Vec<Entry<Self>> {
         &table.prompt_submit

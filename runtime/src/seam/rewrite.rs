@@ -9,12 +9,17 @@ use crate::{
     plan::{Entry, Table},
 };
 use serde::{Deserialize, Serialize};
-use std::sync::Arc;
+use std::{ops::Deref, sync::Arc};
 
 /// What a rewriter sees. Native rewriters run first, each on what the one before left; hooks all see what those left.
+/// A snapshot by value (one `Arc`), like an [`Execution`](crate::Execution).
+#[derive(Debug, Clone)]
+pub struct Proposed(Arc<ProposedData>);
+
+/// What a [`Proposed`] holds. Reached through it by `Deref`, read-only.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
-pub struct Proposed {
+pub struct ProposedData {
     /// Where.
     pub scene: Scene,
     /// The call's key.
@@ -38,7 +43,15 @@ impl Proposed {
         tool: Arc<ToolSpec>,
         requested: Frozen,
     ) -> Proposed {
-        Proposed { scene, key, call_id, tool, so_far: requested.clone(), requested }
+        let so_far = requested.clone();
+        Proposed(Arc::new(ProposedData { scene, key, call_id, tool, requested, so_far }))
+    }
+}
+
+impl Deref for Proposed {
+    type Target = ProposedData;
+    fn deref(&self) -> &ProposedData {
+        &self.0
     }
 }
 
@@ -94,7 +107,7 @@ impl Seam for Rewrite {
     }
     fn advance(input: &mut Proposed, _: &HandlerId, decision: &Proposal, native: bool) {
         if let (true, Some(arguments)) = (native, &decision.arguments) {
-            input.so_far = arguments.clone();
+            Arc::make_mut(&mut input.0).so_far = arguments.clone();
         }
     }
     fn fold(decided: &[Decided<Proposal>]) -> Rewritten {
@@ -118,11 +131,14 @@ impl Seam for Rewrite {
     fn record(decision: Proposal) -> Decision {
         Decision::Rewrite(decision)
     }
-    fn recall(decision: &Decision) -> Option<Proposal> {
+    fn recall(decision: &Decision) -> Option<&Proposal> {
         match decision {
-            Decision::Rewrite(d) => Some(d.clone()),
+            Decision::Rewrite(d) => Some(d),
             _ => None,
         }
+    }
+    fn says_nothing(decision: &Proposal) -> bool {
+        decision.arguments.is_none() && decision.carried.as_ref().is_none_or(PreExecute::says_nothing)
     }
     fn entries(table: &Table) -> &Vec<Entry<Self>> {
         &table.rewrite

@@ -17,12 +17,19 @@ pub enum StartSource {
     Clear,
     /// Its conversation was summarised. It fires with the turn after that.
     Compact,
+    /// It goes on from a copy of another session's log.
+    Fork,
 }
 
 impl StartSource {
     /// Every way in which a session starts here.
-    pub const ALL: [StartSource; 4] =
-        [StartSource::Startup, StartSource::Resume, StartSource::Clear, StartSource::Compact];
+    pub const ALL: [StartSource; 5] = [
+        StartSource::Startup,
+        StartSource::Resume,
+        StartSource::Clear,
+        StartSource::Compact,
+        StartSource::Fork,
+    ];
 
     /// The name, as hooks match it.
     pub fn name(self) -> &'static str {
@@ -31,6 +38,7 @@ impl StartSource {
             StartSource::Resume => "resume",
             StartSource::Clear => "clear",
             StartSource::Compact => "compact",
+            StartSource::Fork => "fork",
         }
     }
 }
@@ -78,9 +86,9 @@ impl Seam for SessionStart {
     fn record(decision: Started) -> Decision {
         Decision::SessionStart(decision)
     }
-    fn recall(decision: &Decision) -> Option<Started> {
+    fn recall(decision: &Decision) -> Option<&Started> {
         match decision {
-            Decision::SessionStart(d) => Some(*d),
+            Decision::SessionStart(d) => Some(d),
             _ => None,
         }
     }

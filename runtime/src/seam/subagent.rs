@@ -45,9 +45,9 @@ impl Seam for SubagentStart {
     fn record(decision: Started) -> Decision {
         Decision::SubagentStart(decision)
     }
-    fn recall(decision: &Decision) -> Option<Started> {
+    fn recall(decision: &Decision) -> Option<&Started> {
         match decision {
-            Decision::SubagentStart(d) => Some(*d),
+            Decision::SubagentStart(d) => Some(d),
             _ => None,
         }
     }

@@ -60,11 +60,14 @@ impl Seam for TurnStop {
     fn record(decision: StopTurn) -> Decision {
         Decision::Stop(decision)
     }
-    fn recall(decision: &Decision) -> Option<StopTurn> {
+    fn recall(decision: &Decision) -> Option<&StopTurn> {
         match decision {
-            Decision::Stop(d) => Some(*d),
+            Decision::Stop(d) => Some(d),
             _ => None,
         }
+    }
+    fn says_nothing(decision: &StopTurn) -> bool {
+        matches!(decision, StopTurn::Abstain)
     }
     fn entries(table: &Table) -> &Vec<Entry<Self>> {
         &table.turn_stop

@@ -58,8 +58,7 @@ pub fn log(records: &[Arc<Record>], limits: Limits) {
         }
         let of_compaction = match &r.body {
             Body::CompactionStarted(_) | Body::CompactionEnded(_) | Body::TurnCancelled(_) => true,
-            Body::DecisionRecorded(d) => d.point == Point::Compaction,
-            _ => false,
+            body => body.decisions().is_some_and(|d| d.point == Point::Compaction),
         };
         assert!(compaction.is_none() || of_compaction, "`{}` within a compaction", r.body.kind());
         match &r.body {

@@ -5,7 +5,7 @@ use portcullis_runtime::{
     law::{CallOwes, Next, Passed, State},
     *,
 };
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, mem, sync::Arc};
 
 /// The process was killed and a new one folded the log: whatever was being done is forgotten.
 pub struct Killed;
@@ -142,14 +142,18 @@ impl Driver {
     // What happens at any time.
 
     fn outside(&mut self) -> Alive {
-        match self.tape.pick(62) {
+        match self.tape.pick(60) {
             50 => self.queue(QueueKind::Prompt, Source::User),
             51 => self.queue(QueueKind::Steering, Source::User),
             52 => self.queue(QueueKind::Steering, Source::owner("hooks")),
             53 => self.queue(QueueKind::Inject, Source::owner("app")),
             54 => self.queue(QueueKind::Child, Source::owner("app")),
             55 => self.queue(QueueKind::Hook, Source::owner("hooks")),
+            56 if self.log.len().is_multiple_of(3) => self.withdraw(),
             56 => self.add(At::session(), super::config(self.limits)),
+            57 if self.log.len().is_multiple_of(3) => {
+                self.add_of_command(At::session(), SessionCommand { cancelled: None })
+            }
             57 => self.add(At::session(), Body::Own(super::own("hook/invoked", r#"{"late":true}"#))),
             58 if self.state.open_turn().is_some() && self.state.cancelled().is_none() => {
                 self.note("cancelled");
@@ -161,22 +165,19 @@ impl Driver {
                 self.kill();
                 Err(Killed)
             }
-            60 => {
-                let mut waits = self.state.waiting();
-                let Some(prompt) = waits.find(|seq| self.state.whereabouts(*seq) == law::Whereabouts::Waits)
-                else {
-                    return Ok(());
-                };
-                drop(waits);
-                let withdrawn = SessionWithdrawn { prompt, by: Source::User, cause: CauseName(Cause::User) };
-                self.note("withdrawn");
-                self.add_of_command(At::session(), withdrawn)?;
-                assert_eq!(self.state.whereabouts(prompt), law::Whereabouts::Over);
-                Ok(())
-            }
-            61 => self.add_of_command(At::session(), SessionCommand { cancelled: None }),
             _ => Ok(()),
         }
+    }
+
+    /// Takes back a prompt that waits, if one does.
+    fn withdraw(&mut self) -> Alive {
+        let waits = |seq: &Seq| self.state.whereabouts(*seq) == law::Whereabouts::Waits;
+        let Some(prompt) = self.state.waiting().find(waits) else { return Ok(()) };
+        let withdrawn = SessionWithdrawn { prompt, by: Source::User, cause: CauseName(Cause::User) };
+        self.note("withdrawn");
+        self.add_of_command(At::session(), withdrawn)?;
+        assert_eq!(self.state.whereabouts(prompt), law::Whereabouts::Over);
+        Ok(())
     }
 
     /// Under a name that no other command has.
@@ -202,7 +203,7 @@ impl Driver {
         self.state = State::fold(&self.log).expect("our own log");
         self.passed = None;
         self.nested_passed.clear();
-        if self.state.open_turn().is_some() && self.tape.once_in(4) {
+        if self.state.open_turn().is_some() && self.kills.is_multiple_of(4) {
             // It was left on purpose.
             self.push(&Duty::Next, Draft::new(At::session(), SessionLeft {}));
         }
@@ -297,36 +298,51 @@ impl Driver {
         match &record.body {
             Body::TurnEnd(end) => *self.seen.ends.entry(end.reason.name()).or_default() += 1,
             Body::ToolResult(r) => *self.seen.outcomes.entry(r.outcome.name()).or_default() += 1,
-            Body::DecisionRecorded(d) => *self.seen.points.entry(d.point).or_default() += 1,
-            _ => {}
+            body => {
+                if let Some(d) = body.decisions() {
+                    *self.seen.points.entry(d.point).or_default() += d.made.len() as u64;
+                }
+            }
         }
     }
 
     // Points.
 
-    /// Asks the handlers that have not decided. Returns early when the turn was cancelled meanwhile.
+    /// Asks the handlers that have not decided. Returns early when the turn was cancelled meanwhile. Handlers between which
+    /// nothing happens decide in one record.
     fn judge(&mut self, point: Point, subject: &Subject, at: &At, duty: &Duty) -> Alive {
+        let (mut made, mut own) = (Vec::new(), Vec::new());
         for order in 0..self.plan[&point] {
             let id = HandlerId::new(format!("policy{order}"), "h");
             if let Some(recorded) = self.state.decision_of(point, subject, &id) {
                 if ends_chain(&recorded.decision) {
-                    return Ok(());
+                    break;
                 }
                 continue;
             }
             // While the handler is deciding.
-            self.outside()?;
-            if self.state.cancelled().is_some() {
-                return Ok(());
+            if made.is_empty() || self.tape.once_in(2) {
+                self.decide(point, subject, at, duty, (&mut own, &mut made))?;
+                self.outside()?;
+                if self.state.cancelled().is_some() {
+                    return Ok(());
+                }
+            }
+            if self.log.len().is_multiple_of(9) && !self.state.has_begun(point, subject, &id) {
+                // One that must not run twice; cut off, it has failed, which is a decision like any other.
+                self.decide(point, subject, at, duty, (&mut own, &mut made))?;
+                let begun = DecisionBegun { point, subject: subject.clone(), id: id.clone() };
+                self.commit_for(duty.clone(), vec![Draft::new(at.clone(), begun)])?;
+                self.outside()?;
+                if self.state.cancelled().is_some() {
+                    return Ok(());
+                }
             }
             let answer = handlers::decide(point, &mut self.tape);
-            let mut drafts = Vec::new();
             if self.tape.once_in(4) {
-                drafts.push(Draft::new(at.clone(), Body::Own(super::own("hook/result", r#"{"exit":0}"#))));
+                own.push(Draft::new(at.clone(), Body::Own(super::own("hook/result", r#"{"exit":0}"#))));
             }
-            let decided = DecisionRecorded {
-                point,
-                subject: subject.clone(),
+            made.push(HandlerDecision {
                 id,
                 order: order.into(),
                 decision: answer.decision,
@@ -334,14 +350,26 @@ impl Driver {
                 halt: answer.halt,
                 failure: answer.failure,
                 ms: 3,
-            };
-            drafts.push(Draft::new(at.clone(), decided));
-            self.commit_for(duty.clone(), drafts)?;
+            });
             if answer.ends_chain {
-                return Ok(());
+                break;
             }
         }
-        Ok(())
+        self.decide(point, subject, at, duty, (&mut own, &mut made))
+    }
+
+    fn decide(
+        &mut self,
+        point: Point,
+        subject: &Subject,
+        at: &At,
+        duty: &Duty,
+        (own, made): (&mut Vec<Draft>, &mut Vec<HandlerDecision>),
+    ) -> Alive {
+        let Some(decided) = DecisionsRecorded::of(point, subject, mem::take(made)) else { return Ok(()) };
+        let mut drafts = mem::take(own);
+        drafts.push(Draft::new(at.clone(), decided));
+        self.commit_for(duty.clone(), drafts)
     }
 
     /// A point that is about no call.
@@ -387,7 +415,7 @@ impl Driver {
             // The append that opened the step was cut.
             self.add(at.clone(), super::header("again"))?;
         }
-        self.add(at.clone(), ModelRequested { attempt })?;
+        self.add(at.clone(), ModelRequested { attempt, digest: None })?;
         assert_eq!(self.state.next(None), Next::Await, "the model is at work");
         for _ in 0..self.tape.pick(3) {
             self.outside()?;
@@ -601,8 +629,8 @@ fn started(path: &CallPath) -> (&'static str, &'static str) {
 
 fn ends_chain(decision: &Decision) -> bool {
     matches!(decision, Decision::Guard(GuardVerdict::Deny { .. }))
-        || PreExecute::recall(decision).is_some_and(|d| PreExecute::ends_chain(&d))
-        || PromptSubmit::recall(decision).is_some_and(|d| PromptSubmit::ends_chain(&d))
+        || PreExecute::recall(decision).is_some_and(PreExecute::ends_chain)
+        || PromptSubmit::recall(decision).is_some_and(PromptSubmit::ends_chain)
 }
 
 /// C-DUR-1: what was folded record by record is what a fold of the log is, as far as anyone can see.

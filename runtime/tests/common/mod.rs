@@ -99,17 +99,9 @@ pub fn handler(name: &str) -> HandlerId {
 }
 
 pub fn decided(point: Point, subject: Subject, id: HandlerId, decision: Decision) -> DecisionRecorded {
-    DecisionRecorded {
-        point,
-        subject,
-        id,
-        order: 0,
-        decision,
-        context: Vec::new(),
-        halt: None,
-        failure: None,
-        ms: 0,
-    }
+    let made =
+        HandlerDecision { id, order: 0, decision, context: Vec::new(), halt: None, failure: None, ms: 0 };
+    DecisionRecorded { point, subject, made }
 }
 
 pub fn own(kind: &str, data: &str) -> OwnRecord {

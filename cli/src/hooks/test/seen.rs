@@ -171,8 +171,11 @@ impl Reader<'_> {
                     self.seen.agents.push(ClaudeHooks::agent_id(id));
                 }
             }
-            Body::DecisionRecorded(decided) if *decided.id.owner == *OWNER => {
-                self.decided(id, record, decided)
+            body if body.decisions().is_some() => {
+                let each = body.decisions().into_iter().flat_map(|decisions| decisions.each());
+                for decided in each.filter(|decided| *decided.id.owner == *OWNER) {
+                    self.decided(id, record, &decided);
+                }
             }
             Body::ToolCall(call) => {
                 let Some(place) = self.place(id, record) else { return };

@@ -1,8 +1,8 @@
-//! `portcullis log`: what the journal holds. Only reads, so it also works beside a live run.
+//! `portcullis log` without a subcommand: the sessions, or the timeline of one.
 
 use crate::{
-    args::LogArgs,
     drive::Sink,
+    log::args::ListArgs,
     paint::{Paint, Tint},
     problem::Problem,
     store::{Project, each_record},
@@ -34,27 +34,15 @@ struct Row {
 }
 
 /// Lists, or shows.
-pub(crate) async fn log(args: &LogArgs) -> Result<ExitCode, Problem> {
+pub(crate) async fn list(args: &ListArgs) -> Result<ExitCode, Problem> {
     let project = Project::find(&args.dir)?;
     let journal = project.read()?;
     let heads = journal.sessions().await?;
-    let shown = match &args.session {
-        None => list(&project, &journal, &heads, args.json).await?,
-        Some(name) => {
-            let name = SessionId::new(name)?;
-            if !heads.iter().any(|head| head.session == name) {
-                let known: Vec<&str> = heads.iter().map(|head| head.session.as_str()).collect();
-                let what = format!("`{}` has no session `{name}`", project.given.display());
-                return Err(Problem::new(what).next(format!("it has: {}", known.join(", "))));
-            }
-            show(&journal, &name, args.json).await?
-        }
+    let written = match &args.session {
+        None => all(&project, &journal, &heads, args.json).await?,
+        Some(name) => show(&journal, &super::find(&project, &heads, name)?.session, args.json).await?,
     };
-    match shown {
-        // Whoever reads has read enough.
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
-        shown => Ok(shown.map(|()| ExitCode::SUCCESS)?),
-    }
+    super::shown(written, ExitCode::SUCCESS)
 }
 
 async fn show(journal: &SqliteJournal, name: &SessionId, json: bool) -> Result<io::Result<()>, Problem> {
@@ -69,7 +57,7 @@ async fn show(journal: &SqliteJournal, name: &SessionId, json: bool) -> Result<i
     Ok(written)
 }
 
-async fn list(
+async fn all(
     project: &Project,
     journal: &SqliteJournal,
     heads: &[SessionHead],
@@ -79,7 +67,7 @@ async fn list(
     for head in heads {
         rows.push(row(journal, head).await?);
     }
-    rows.sort_by(|a, b| natural(&a.session).cmp(&natural(&b.session)));
+    rows.sort_by(|a, b| super::natural(&a.session).cmp(&super::natural(&b.session)));
     Ok(print(project.given.as_os_str(), &rows, json))
 }
 
@@ -143,22 +131,4 @@ fn print(dir: &OsStr, rows: &[Row], json: bool) -> io::Result<()> {
         writeln!(out, "{}", paint.tint(Tint::Quiet, &hint))?;
     }
     out.flush()
-}
-
-/// Sorts `run-10` after `run-9`.
-fn natural(name: &str) -> (&str, u64, &str) {
-    let text = name.trim_end_matches(|c: char| c.is_ascii_digit());
-    (text, name[text.len()..].parse().unwrap_or(u64::MAX), name)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::natural;
-
-    #[test]
-    fn numbered_sessions_are_listed_by_their_number() {
-        let mut names = ["run-10", "demo", "run-9", "run-1"];
-        names.sort_by(|a, b| natural(a).cmp(&natural(b)));
-        assert_eq!(names, ["demo", "run-1", "run-9", "run-10"]);
-    }
 }
