@@ -22,6 +22,7 @@ pub struct Builder {
     limits: Limits,
     arbiters: Option<usize>,
     idle_after: Option<Duration>,
+    asks_expire_after: Option<Duration>,
     required: Vec<String>,
 }
 
@@ -99,6 +100,14 @@ impl Builder {
         self
     }
 
+    /// Questions to a person expire after this time, in whole milliseconds: the call is refused, and the model is told that
+    /// nobody answered. The time is in the question's record, so it also runs while no process has the session; what is
+    /// overdue then is settled when the session is opened. Without this a question waits for ever.
+    pub fn asks_expire_after(mut self, time: Duration) -> Builder {
+        self.asks_expire_after = Some(time);
+        self
+    }
+
     /// The runtime must not start without this handler, named `owner/handler`.
     pub fn require(mut self, handler: impl Into<String>) -> Builder {
         self.required.push(handler.into());
@@ -122,6 +131,7 @@ impl Builder {
             limits: self.limits,
             arbiters: self.arbiters,
             idle_after: self.idle_after,
+            asks_expire_after: self.asks_expire_after,
             required: self.required,
         };
         Ok(Runtime { inner: portcullis_actors::Runtime::start(config).await? })
@@ -173,6 +183,7 @@ impl Runtime {
             limits: Limits::default(),
             arbiters: None,
             idle_after: Some(IDLE_AFTER),
+            asks_expire_after: None,
             required: Vec::new(),
         }
     }

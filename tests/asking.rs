@@ -4,6 +4,7 @@ mod support;
 
 use futures::StreamExt;
 use portcullis::*;
+use std::{sync::Arc, time::Duration};
 use support::*;
 
 const TWO: [(&str, &str); 2] = [("Echo", r#"{"text":"a"}"#), ("Echo", r#"{"text":"b"}"#)];
@@ -158,4 +159,132 @@ async fn an_answer_that_is_not_stored_counts_for_nothing() {
     assert!(matches!(within(turn.into_future()).await, EndReason::Error { .. }));
     assert!(house.ran().is_empty());
     within(house.runtime.shutdown(PATIENCE)).await;
+}
+
+/// A house whose questions expire after an hour, on a thread whose clock runs ahead whenever nothing else does.
+async fn hasty(journal: &MemoryJournal, pause: bool, idle_after: Option<Duration>) -> (Runtime, Session) {
+    let ran = Arc::default();
+    let runtime = Runtime::builder(Says::calls(&TWO[..1]))
+        .journal(journal.clone())
+        .tools([echo(&ran)])
+        .policy("house", move |at| {
+            at.pre_execute("careful", async move |_| {
+                if pause {
+                    tokio::time::pause();
+                }
+                Gate::ask("sure?")
+            });
+        })
+        .asks_expire_after(Duration::from_secs(3_600))
+        .idle_after(idle_after)
+        .arbiters(1)
+        .start()
+        .await
+        .unwrap();
+    let session = runtime.open("s", SessionOptions::new("/").approvals()).await.unwrap();
+    (runtime, session)
+}
+
+fn resolution(journal: &MemoryJournal) -> Vec<(Resolution, Source)> {
+    let log = records(journal, "s");
+    let resolved = log.iter().filter_map(|r| match &r.body {
+        Body::InputResolved(r) => Some((r.resolution, r.by.clone())),
+        _ => None,
+    });
+    resolved.collect()
+}
+
+// C-ASK-3: a question that nobody answers in time expires, on record, whether its session stays or leaves memory; the call is
+// denied with a text, and a late answer is told.
+#[tokio::test]
+async fn a_question_expires() {
+    for idle_after in [None, Some(Duration::from_secs(60))] {
+        let journal = MemoryJournal::new();
+        let (runtime, session) = hasty(&journal, true, idle_after).await;
+        let turn = session.prompt("go").await.unwrap();
+        assert_eq!(within(turn.into_future()).await, EndReason::Completed);
+        assert_eq!(resolution(&journal), [(Resolution::Expired, Source::Runtime)]);
+        let log = records(&journal, "s");
+        let asked = log.iter().find_map(|r| match &r.body {
+            Body::InputRequested(asked) => Some((r.time, asked.clone())),
+            _ => None,
+        });
+        let (time, asked) = asked.expect("it asks");
+        let expires = asked.expires.expect("in time");
+        assert!(expires.abs_diff(time + 3_600_000) < 60_000, "an hour later");
+        let result = log.iter().find_map(|r| match &r.body {
+            Body::ToolResult(result) => Some(result.clone()),
+            _ => None,
+        });
+        let result = result.expect("it is answered");
+        assert_eq!((result.outcome.name(), result.error), ("approval_expired", true));
+        assert!(!result.content.is_empty());
+        sound(&journal).await;
+        within(runtime.shutdown(PATIENCE)).await;
+    }
+}
+
+// C-ASK-1, 3: an answer to a question that has expired is told so, here and after its turn.
+#[tokio::test]
+async fn an_answer_after_its_time() {
+    let plan = Plan::new(Says::calls(&TWO[..1])).approvals();
+    let ran = plan.journal.clone();
+    let runtime = Runtime::builder(plan.model)
+        .journal(plan.journal)
+        .tools([echo(&Arc::default())])
+        .policy("house", |at| {
+            at.pre_execute("careful", async |_| Gate::ask("sure?"));
+        })
+        .asks_expire_after(Duration::from_millis(50))
+        .arbiters(1)
+        .start()
+        .await
+        .unwrap();
+    let session = runtime.open("s", SessionOptions::new("/").approvals()).await.unwrap();
+    let mut events = session.events(Seq(0));
+    let turn = session.prompt("go").await.unwrap();
+    let ask = loop {
+        if let Some(Event::Ask(ask)) = within(events.next()).await {
+            break ask;
+        }
+    };
+    assert!(ask.expires.is_some());
+    assert_eq!(within(turn.into_future()).await, EndReason::Completed);
+    assert_eq!(session.answer(&ask, Answer::Allow).await, Err(AnswerError::Expired));
+    assert_eq!(resolution(&ran), [(Resolution::Expired, Source::Runtime)]);
+    within(runtime.shutdown(PATIENCE)).await;
+}
+
+// C-ASK-3: what ran out while no process had the session is settled before anyone sees it again.
+#[tokio::test]
+async fn what_is_overdue_is_settled_when_the_session_is_opened() {
+    let journal = MemoryJournal::new();
+    let (runtime, session) = hasty(&journal, false, None).await;
+    let _turn = session.prompt("go").await.unwrap();
+    until(|| !session.asks().is_empty()).await;
+    within(runtime.shutdown(Duration::ZERO)).await;
+    // The same log, as if all of it had been written long ago.
+    let mut log = records(&journal, "s");
+    for record in &mut log {
+        let record = Arc::make_mut(record);
+        record.time -= 4_000_000;
+        if let Body::InputRequested(asked) = &mut record.body {
+            asked.expires = asked.expires.map(|expires| expires - 4_000_000);
+        }
+    }
+    let later = MemoryJournal::new();
+    later.preload(&SessionId::new("s").unwrap(), log);
+    let (runtime, session) = hasty(&later, false, None).await;
+    let mut events = session.events(Seq(0));
+    loop {
+        match within(events.next()).await {
+            Some(Event::Record(record)) if matches!(record.body, Body::TurnEnd(_)) => break,
+            Some(Event::Ask(ask)) => panic!("{ask:?} is shown"),
+            Some(Event::Ended) | None => panic!("it ended"),
+            Some(_) => {}
+        }
+    }
+    assert_eq!(resolution(&later), [(Resolution::Expired, Source::Runtime)]);
+    sound(&later).await;
+    within(runtime.shutdown(PATIENCE)).await;
 }

@@ -1,9 +1,13 @@
 //! What travels out of band: cancels and answers. Reachable from any thread, never through a mailbox, so a busy actor
 //! cannot hold them up.
 
-use crate::handles::{Turn, TurnCell, TurnDone};
+use crate::{
+    handles::{Turn, TurnCell, TurnDone},
+    ledger::now_ms,
+};
 use portcullis_runtime::{
-    CallKey, Cancel, Cause, Commits, Frozen, HandlerId, JournalError, Reason, RequestId, Seq, Settle, Source,
+    CallKey, Cancel, Cause, CommandId, Commits, Frozen, HandlerId, JournalError, Reason, RequestId, Seq,
+    Settle, Source,
 };
 use std::{
     collections::{HashMap, VecDeque},
@@ -35,6 +39,15 @@ pub struct Ask {
     pub reasons: Vec<Reason>,
     /// Who asks.
     pub by: Vec<HandlerId>,
+    /// When the question expires, in milliseconds since 1970: unanswered until then, it counts as refused.
+    pub expires: Option<u64>,
+}
+
+impl Ask {
+    /// Its time is over.
+    pub(crate) fn is_overdue(&self) -> bool {
+        self.expires.is_some_and(|expires| expires <= now_ms())
+    }
 }
 
 /// A person's answer.
@@ -50,22 +63,37 @@ pub enum Answer {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AnswerError {
-    /// It was answered, withdrawn or expired before.
+    /// It was answered or withdrawn before.
     #[error("this question is settled already")]
     Settled,
+    /// Nobody had answered it in time.
+    #[error("this question has expired: the call was refused; the model may ask for it again")]
+    Expired,
     /// No such question waits in this session.
     #[error("no such question waits in this session")]
     Unknown,
     /// The answer is to other arguments than those that wait.
     #[error("this answer is to other arguments than those that wait; read the question again")]
     Tampered,
+    /// The command's name is that of another command.
+    #[error("`{0}` is the name of another command in this session: give this one its own")]
+    Taken(CommandId),
+    /// The session left memory for good; open it again.
+    #[error("the session left memory; open it again")]
+    Closed,
     /// It could not be made durable.
     #[error(transparent)]
     Journal(#[from] JournalError),
 }
 
-/// An answer on its way: who gave it, and where its commit is reported.
-pub(crate) type Given = (Answer, Source);
+/// What settles a question.
+#[derive(Clone)]
+pub(crate) enum Given {
+    /// An answer, and who gave it.
+    Answer(Answer, Source, Option<CommandId>),
+    /// Its time.
+    Expired,
+}
 
 pub(crate) struct Waiting {
     pub(crate) ask: Ask,
@@ -118,8 +146,8 @@ struct Asks {
     /// In the order in which they became durable, numbered from 1: what subscribers are told.
     published: Vec<(u64, RequestId)>,
     last: u64,
-    /// The last ones settled: a late answer to one of these is told so.
-    settled: VecDeque<RequestId>,
+    /// The last ones settled, and what a late answer to one of these is told.
+    settled: VecDeque<(RequestId, AnswerError)>,
 }
 
 /// A piece of a model's stream.
@@ -160,12 +188,16 @@ impl Control {
         cancel
     }
 
-    /// The session leaves memory: what runs of an open turn stops, and the turn itself is neither over nor cancelled.
-    pub(crate) fn park_turn(&self) {
-        if let Some(open) = &mut *lock(&self.cancel) {
-            let runs = std::mem::replace(open, OpenTurn::new(true));
-            runs.cancel.cancel(Cause::Fenced);
+    /// The session leaves memory: what runs of an open turn stops, and the turn itself is neither over nor cancelled. False,
+    /// and nothing was done, when somebody has cancelled it.
+    pub(crate) fn park_turn(&self) -> bool {
+        let mut open = lock(&self.cancel);
+        let Some(open) = &mut *open else { return true };
+        if open.cancel.is_cancelled() {
+            return false;
         }
+        let runs = std::mem::replace(open, OpenTurn::new(true));
+        runs.cancel.cancel(Cause::Fenced)
     }
 
     /// True when there is an answer or a cancel that the session has not seen yet.
@@ -290,6 +322,10 @@ impl Control {
     }
 
     pub(crate) fn settled(&self, id: &RequestId, result: Result<(), AnswerError>) {
+        let late = match &result {
+            Err(AnswerError::Expired) => AnswerError::Expired,
+            _ => AnswerError::Settled,
+        };
         let mut asks = lock(&self.asks);
         if let Some(waiting) = asks.waiting.remove(id) {
             let _ = waiting.committed.settle(result);
@@ -298,7 +334,7 @@ impl Control {
         if asks.settled.len() == REMEMBERED {
             asks.settled.pop_front();
         }
-        asks.settled.push_back(id.clone());
+        asks.settled.push_back((id.clone(), late));
     }
 
     /// C-ASK-1: exactly one answer settles it; everything else is a typed error. The cell settles when it is durable.
@@ -308,27 +344,77 @@ impl Control {
         digest: &[u8; 32],
         answer: Answer,
         by: Source,
+        command: Option<CommandId>,
     ) -> Result<Settle<Result<(), AnswerError>>, AnswerError> {
         let waiting = {
             let asks = lock(&self.asks);
             match asks.waiting.get(id) {
                 Some(waiting) => waiting.clone(),
-                None if asks.settled.contains(id) => return Err(AnswerError::Settled),
-                None => return Err(AnswerError::Unknown),
+                None => {
+                    let settled = asks.settled.iter().find(|(settled, _)| settled == id);
+                    return Err(settled.map_or(AnswerError::Unknown, |(_, late)| late.clone()));
+                }
             }
         };
         if waiting.ask.digest != *digest {
             return Err(AnswerError::Tampered);
         }
-        if waiting.answer.settle((answer, by)).is_err() {
-            return Err(AnswerError::Settled);
+        // Whoever settles it is first. A clock that has stood still meanwhile makes no answer early.
+        let overdue = waiting.ask.is_overdue();
+        let given = if overdue { Given::Expired } else { Given::Answer(answer, by, command.clone()) };
+        if waiting.answer.settle(given).is_err() {
+            // The same command again, while its first answer is on its way: it is told the same.
+            let again = match waiting.answer.get() {
+                Some(Given::Answer(_, _, first)) => command.is_some() && first == command,
+                _ => false,
+            };
+            return if again { Ok(waiting.committed.clone()) } else { Err(AnswerError::Settled) };
         }
         Ok(waiting.committed.clone())
+    }
+
+    /// When the first of the questions that wait expires.
+    pub(crate) fn next_expiry(&self) -> Option<u64> {
+        lock(&self.asks).waiting.values().filter_map(|waiting| waiting.ask.expires).min()
+    }
+
+    /// Settles the questions that expire up to then.
+    pub(crate) fn expire(&self, upto: u64) {
+        for waiting in lock(&self.asks).waiting.values() {
+            if waiting.ask.expires.is_some_and(|expires| expires <= upto) {
+                // An answer that was first stands.
+                let _ = waiting.answer.settle(Given::Expired);
+            }
+        }
     }
 
     /// Someone waits for the turn that will take this prompt.
     pub(crate) fn expect_turn(&self, seq: Seq, cell: TurnCell) {
         lock(&self.turns).queued.insert(seq, cell);
+    }
+
+    /// Someone else waits for the turn that will take this prompt.
+    pub(crate) fn also_expect_turn(&self, seq: Seq) -> TurnCell {
+        lock(&self.turns).queued.entry(seq).or_default().clone()
+    }
+
+    /// No turn will take this prompt.
+    pub(crate) fn withdrawn(&self, seq: Seq, done: Arc<TurnDone>) {
+        let (cell, shared) = {
+            let queued = &mut lock(&self.turns).queued;
+            let cell = queued.remove(&seq);
+            let shared = cell.as_ref().is_some_and(|cell| queued.values().any(|other| other.is(cell)));
+            (cell, shared)
+        };
+        // The others of its batch still have a turn.
+        if let (Some(cell), false) = (cell, shared) {
+            let _ = cell.settle(done);
+        }
+    }
+
+    /// The first cause of the open turn's cancel, if there is one.
+    pub(crate) fn cancel_cause(&self) -> Option<Cause> {
+        lock(&self.cancel).as_ref()?.cancel.cause()
     }
 
     /// Someone waits for the open turn.
@@ -346,7 +432,7 @@ impl Control {
     pub(crate) fn follow_turn(&self) -> Turn {
         let cell = TurnCell::new();
         lock(&self.turns).open.push(cell.clone());
-        Turn { cell, session: None }
+        Turn { cell, session: None, prompt: None }
     }
 
     /// No turn will come any more: whoever waits for one is told with the open turn's end.

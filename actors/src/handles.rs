@@ -1,6 +1,7 @@
 //! What embedders hold: `Send + Sync + Clone` handles, with no actor address and no ambient system in sight.
 
 use crate::{
+    command::{CancelNamed, Recall},
     control::{Answer, AnswerError, Ask, Control},
     events::Events,
     host::{Host, Opening},
@@ -11,7 +12,8 @@ use actix::Addr;
 use async_channel::{Receiver, Sender, TrySendError};
 use portcullis_identity::{Intake, Wait};
 use portcullis_runtime::{
-    Cause, Content, EndReason, Journal, JournalError, QueueKind, Seq, SessionId, SessionInfo, Settle, Source,
+    Cause, CommandId, Content, EndReason, Journal, JournalError, QueueKind, Seq, SessionId, SessionInfo,
+    Settle, Source,
 };
 use std::{
     fmt,
@@ -20,18 +22,51 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     task::{Context, Poll},
 };
-use tokio::sync::oneshot;
+use tokio::{sync::oneshot, task::AbortHandle};
 
 /// How many submissions may wait at a session's door.
 pub(crate) const INGRESS: usize = 32;
 
 /// What comes through a session's door.
+pub(crate) enum Knock {
+    Submit(Submit),
+    Cancel(CancelNamed),
+    Recall(Recall),
+}
+
+impl Knock {
+    /// It cannot be done now. Whoever sent it has gone if this cannot be delivered.
+    pub(crate) fn refuse(self, error: JournalError) {
+        match self {
+            Knock::Submit(submit) => _ = submit.reply.send(Err(error.into())),
+            Knock::Cancel(cancel) => _ = cancel.reply.send(Err(error.into())),
+            Knock::Recall(recall) => _ = recall.reply.send(Err(error)),
+        }
+    }
+}
+
+/// Something to be queued.
 pub(crate) struct Submit {
     pub(crate) kind: QueueKind,
     pub(crate) contents: Vec<Content>,
     pub(crate) source: Source,
+    pub(crate) command: Option<CommandId>,
     /// The turn, for what opens one.
-    pub(crate) reply: oneshot::Sender<Result<Option<Turn>, JournalError>>,
+    pub(crate) reply: oneshot::Sender<Result<Option<Turn>, Unqueued>>,
+}
+
+/// Why something was not queued.
+#[derive(Debug, Clone)]
+pub(crate) enum Unqueued {
+    Journal(JournalError),
+    /// The command's name is that of another one.
+    Taken,
+}
+
+impl From<JournalError> for Unqueued {
+    fn from(error: JournalError) -> Unqueued {
+        Unqueued::Journal(error)
+    }
 }
 
 /// A session. Clones are the same one; dropping them all does not end it.
@@ -45,15 +80,17 @@ pub struct Session {
 
 pub(crate) struct SessionInner {
     pub(crate) info: Arc<SessionInfo>,
-    pub(crate) ingress: Sender<Submit>,
+    pub(crate) ingress: Sender<Knock>,
     pub(crate) intake: Intake,
     pub(crate) control: Arc<Control>,
     pub(crate) journal: Arc<dyn Journal>,
     /// Where the ingress comes out. Kept here, so that a restarted session goes on at the same door.
-    pub(crate) door: Receiver<Submit>,
+    pub(crate) door: Receiver<Knock>,
     pub(crate) opening: Opening,
     /// What came through the door while the session was leaving: it comes first when the session is back.
-    pub(crate) early: Mutex<Vec<Submit>>,
+    pub(crate) early: Mutex<Vec<Knock>>,
+    /// While it is away: what brings it back when a question expires.
+    pub(crate) alarm: Mutex<Option<AbortHandle>>,
     /// Whether it is in memory.
     pub(crate) presence: Presence,
     /// Who brings it back.
@@ -62,9 +99,13 @@ pub(crate) struct SessionInner {
 }
 
 impl SessionInner {
-    pub(crate) fn early(&self) -> MutexGuard<'_, Vec<Submit>> {
+    pub(crate) fn early(&self) -> MutexGuard<'_, Vec<Knock>> {
         // A push or a take: never half-done.
         self.early.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn alarm(&self) -> MutexGuard<'_, Option<AbortHandle>> {
+        self.alarm.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -99,6 +140,14 @@ pub enum SubmitError {
     /// A prompt says nothing.
     #[error("a prompt says something: this one is empty")]
     Empty,
+    /// The command's name is that of another command: one that answered or cancelled.
+    #[error("`{command}` is the name of another command in this session: give this one its own")]
+    Taken {
+        /// The name.
+        command: CommandId,
+        /// The prompts.
+        prompts: Vec<Content>,
+    },
     /// It could not be made durable.
     #[error("the prompt could not be stored: {error}")]
     Journal {
@@ -128,24 +177,49 @@ impl Session {
 
     /// Sends several prompts as one batch: one turn takes them all.
     pub async fn prompts(&self, batch: impl IntoIterator<Item = Content>) -> Result<Turn, SubmitError> {
+        self.prompts_of(batch, None).await
+    }
+
+    pub(crate) async fn prompts_of(
+        &self,
+        batch: impl IntoIterator<Item = Content>,
+        command: Option<CommandId>,
+    ) -> Result<Turn, SubmitError> {
         let contents = said(batch)?;
-        let turn = self.submit(QueueKind::Prompt, contents.clone(), Source::User).await?;
+        let turn = self.submit(QueueKind::Prompt, contents.clone(), Source::User, command).await?;
         turn.ok_or(SubmitError::Closed { prompts: contents })
     }
 
     /// Steers: joins, and forces, the next step of the open turn, after the gate of `agent/prompt-submit`. With no turn
     /// open it is a prompt. The handle is that of the turn which takes it.
     pub async fn steer(&self, text: impl Into<Content>) -> Result<Turn, SubmitError> {
-        let contents = said([text.into()])?;
-        let turn = self.submit(QueueKind::Steering, contents.clone(), Source::User).await?;
+        self.steer_of(text.into(), None).await
+    }
+
+    pub(crate) async fn steer_of(
+        &self,
+        text: Content,
+        command: Option<CommandId>,
+    ) -> Result<Turn, SubmitError> {
+        let contents = said([text])?;
+        let turn = self.submit(QueueKind::Steering, contents.clone(), Source::User, command).await?;
         turn.ok_or(SubmitError::Closed { prompts: contents })
     }
 
     /// Injects context in the name of an owner. It never wakes the model: it is in the next request of the open turn, or
     /// waits for the next turn. `Ok` means durable.
     pub async fn inject(&self, owner: &str, text: impl Into<Content>) -> Result<(), SubmitError> {
-        let contents = said([text.into()])?;
-        self.submit(QueueKind::Inject, contents, Source::owner(owner)).await.map(|_| ())
+        self.inject_of(owner, text.into(), None).await
+    }
+
+    pub(crate) async fn inject_of(
+        &self,
+        owner: &str,
+        text: Content,
+        command: Option<CommandId>,
+    ) -> Result<(), SubmitError> {
+        let contents = said([text])?;
+        self.submit(QueueKind::Inject, contents, Source::owner(owner), command).await.map(|_| ())
     }
 
     async fn submit(
@@ -153,16 +227,17 @@ impl Session {
         kind: QueueKind,
         contents: Vec<Content>,
         source: Source,
+        command: Option<CommandId>,
     ) -> Result<Option<Turn>, SubmitError> {
         let Some(_inside) = self.inner.intake.enter() else {
             return Err(SubmitError::Draining { prompts: contents });
         };
-        let (submit, answered) = submit(kind, contents.clone(), source);
+        let (submit, answered) = submit(kind, contents.clone(), source, command.clone());
         if self.inner.ingress.send(submit).await.is_err() {
             return Err(SubmitError::Closed { prompts: contents });
         }
         self.inner.stir();
-        accepted(answered, contents).await
+        accepted(answered, contents, command).await
     }
 
     /// Sends a prompt if there is room now.
@@ -171,11 +246,11 @@ impl Session {
         let Some(_inside) = self.inner.intake.enter() else {
             return Err(SubmitError::Draining { prompts: contents });
         };
-        let (submit, answered) = submit(QueueKind::Prompt, contents.clone(), Source::User);
+        let (submit, answered) = submit(QueueKind::Prompt, contents.clone(), Source::User, None);
         match self.inner.ingress.try_send(submit) {
             Ok(()) => {
                 self.inner.stir();
-                let turn = accepted(answered, contents.clone()).await?;
+                let turn = accepted(answered, contents.clone(), None).await?;
                 turn.ok_or(SubmitError::Closed { prompts: contents })
             }
             Err(TrySendError::Full(_)) => Err(SubmitError::Busy { prompts: contents }),
@@ -195,9 +270,10 @@ impl Session {
         }
     }
 
-    /// Answers a question. `Ok` means: this answer settled it, durably. A second answer is [`AnswerError::Settled`].
+    /// Answers a question. `Ok` means: this answer settled it, durably. A second answer is [`AnswerError::Settled`], one
+    /// that comes after its time [`AnswerError::Expired`], and one to other arguments [`AnswerError::Tampered`].
     pub async fn answer(&self, ask: &Ask, answer: Answer) -> Result<(), AnswerError> {
-        let committed = self.inner.control.answer(&ask.id, &ask.digest, answer, Source::User)?;
+        let committed = self.inner.control.answer(&ask.id, &ask.digest, answer, Source::User, None)?;
         self.inner.stir();
         committed.wait().await
     }
@@ -233,18 +309,29 @@ fn said(batch: impl IntoIterator<Item = Content>) -> Result<Vec<Content>, Submit
     Ok(contents)
 }
 
-type Accepted = oneshot::Receiver<Result<Option<Turn>, JournalError>>;
+type Accepted = oneshot::Receiver<Result<Option<Turn>, Unqueued>>;
 
-fn submit(kind: QueueKind, contents: Vec<Content>, source: Source) -> (Submit, Accepted) {
+fn submit(
+    kind: QueueKind,
+    contents: Vec<Content>,
+    source: Source,
+    command: Option<CommandId>,
+) -> (Knock, Accepted) {
     let (reply, answered) = oneshot::channel();
-    (Submit { kind, contents, source, reply }, answered)
+    (Knock::Submit(Submit { kind, contents, source, command, reply }), answered)
 }
 
-async fn accepted(answered: Accepted, prompts: Vec<Content>) -> Result<Option<Turn>, SubmitError> {
-    match answered.await {
-        Ok(Ok(turn)) => Ok(turn),
-        Ok(Err(error)) => Err(SubmitError::Journal { error, prompts }),
-        Err(_) => Err(SubmitError::Closed { prompts }),
+async fn accepted(
+    answered: Accepted,
+    prompts: Vec<Content>,
+    command: Option<CommandId>,
+) -> Result<Option<Turn>, SubmitError> {
+    match (answered.await, command) {
+        (Ok(Ok(turn)), _) => Ok(turn),
+        (Ok(Err(Unqueued::Journal(error))), _) => Err(SubmitError::Journal { error, prompts }),
+        (Ok(Err(Unqueued::Taken)), Some(command)) => Err(SubmitError::Taken { command, prompts }),
+        // Without a name none is taken.
+        (Ok(Err(Unqueued::Taken)), None) | (Err(_), _) => Err(SubmitError::Closed { prompts }),
     }
 }
 
@@ -254,6 +341,7 @@ pub struct Turn {
     pub(crate) cell: TurnCell,
     /// Whoever waits for a turn holds its session.
     pub(crate) session: Option<Session>,
+    pub(crate) prompt: Option<Seq>,
 }
 
 pub(crate) type TurnCell = Settle<Arc<TurnDone>>;
@@ -278,6 +366,11 @@ pub struct TurnCost {
 }
 
 impl Turn {
+    /// Where the prompt is queued whose turn this is; the first one's of a batch.
+    pub fn prompt(&self) -> Option<Seq> {
+        self.prompt
+    }
+
     /// Waits for the turn's end: its number, how it ended, what it cost.
     pub async fn done(&self) -> (u64, EndReason, TurnCost) {
         let done = self.cell.wait().await;

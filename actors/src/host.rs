@@ -371,6 +371,7 @@ pub(crate) async fn open_session(
                 door,
                 opening,
                 early: Mutex::default(),
+                alarm: Mutex::default(),
                 presence: Presence::here(),
                 host: kit.come.clone(),
                 shared: Arc::downgrade(&shared),

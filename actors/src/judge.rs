@@ -10,8 +10,8 @@ use crate::{
 };
 use futures::future::{Either, LocalBoxFuture, select};
 use portcullis_runtime::{
-    At, Body, BoxError, Cancel, DecisionsRecorded, Draft, Failure, HandlerDecision, HandlerId, JournalError,
-    Planned, Point, Reply, Seam, Subject, plan::Part,
+    At, Body, BoxError, Cancel, DecisionBegun, DecisionsRecorded, Draft, Failure, HandlerDecision, HandlerId,
+    JournalError, Planned, Point, Reply, Seam, Subject, plan::Part,
 };
 use std::{
     future::poll_fn,
@@ -75,12 +75,31 @@ pub(crate) async fn judge<S: Seam>(
                     let work = contain(watched, Some(planned.deadline), move || work);
                     answered(Box::pin(unless_cancelled(cx, work, cancel)).await?)
                 }
+                Turn::Once(planned) => {
+                    judging.commit()?;
+                    if judging.has_begun(planned) {
+                        Err(Failure::CutOff)
+                    } else {
+                        judging.begin(planned).await?;
+                        judging.watch.lap();
+                        let (input, run) = (judging.input.clone(), &planned.run);
+                        let watched = cx.watched(planned.id.clone(), Some(S::POINT));
+                        let work = contain(watched, Some(planned.deadline), move || run.decide(input));
+                        answered(Box::pin(unless_cancelled(cx, work, cancel)).await?)
+                    }
+                }
+                Turn::Foreign(planned) if planned.run.once() && judging.has_begun(planned) => {
+                    Err(Failure::CutOff)
+                }
                 Turn::Foreign(planned) => {
                     // A process acts on the world: what was decided before it is on its way to the log, and what a
                     // body did is there.
                     judging.commit()?;
                     if mem::take(&mut after_body) {
                         cx.barrier().await?;
+                    }
+                    if planned.run.once() {
+                        judging.begin(planned).await?;
                     }
                     judging.watch.lap();
                     let work = Box::pin(run_foreign(cx, planned, judging.input.clone()));
@@ -134,6 +153,8 @@ enum Turn<'r, S: Seam> {
     Over,
     /// A handler that has to wait.
     Waits(&'r Planned<S>, LocalBoxFuture<'r, Answer<S>>),
+    /// A handler that must not run twice, and has not begun.
+    Once(&'r Planned<S>),
     /// A bridge's.
     Foreign(&'r Planned<S>),
 }
@@ -177,6 +198,9 @@ impl<'c, S: Seam> Judging<'c, S> {
             if !planned.native {
                 return Turn::Foreign(planned);
             }
+            if planned.run.once() {
+                return Turn::Once(planned);
+            }
             if watched.is_none() {
                 let who = Who::Row { row: row.clone(), session: cx.info.id.clone() };
                 watched = Some(cx.pulse.enter(who));
@@ -204,6 +228,19 @@ impl<'c, S: Seam> Judging<'c, S> {
             self.native_ended |= planned.native && S::ends_chain(decision);
         }
         recalled.is_some()
+    }
+
+    /// It began before, and did not come to an answer: its process ended.
+    fn has_begun(&self, planned: &Planned<S>) -> bool {
+        self.cx.ledger.read(|s| s.has_begun(S::POINT, &self.subject, &planned.id))
+    }
+
+    /// On disk before it runs (C-DUR-2).
+    async fn begin(&self, planned: &Planned<S>) -> Result<(), Stop> {
+        let (point, subject, id) = (S::POINT, self.subject.clone(), planned.id.clone());
+        let begun = Draft::new(self.at.clone(), DecisionBegun { point, subject, id });
+        let _enqueued = self.cx.commit(vec![begun])?;
+        Ok(self.cx.barrier().await?)
     }
 
     fn next(&mut self, row: &Planning<S>) {

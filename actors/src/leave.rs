@@ -9,6 +9,7 @@ use crate::{
     cx::{SessionCx, Wait},
     handles::{Session, SessionInner, TurnCost, TurnDone},
     host::{Again, Host, OpenError, contained, open_session},
+    ledger::time_left,
     runtime::Shared,
     session::{Drain, SessionActor},
 };
@@ -102,7 +103,8 @@ impl actix::Handler<Leave> for SessionActor {
             return Box::pin(ready(None).into_actor(self));
         }
         // From here on, whoever puts something says so. What was put before is seen now.
-        if handle.intake.is_closed() || handle.is_asked_for() || !may_leave(&cx) {
+        let may = !handle.intake.is_closed() && !handle.is_asked_for() && may_leave(&cx);
+        if !may || !handle.control.park_turn() {
             handle.presence.is_here();
             return Box::pin(ready(None).into_actor(self));
         }
@@ -112,7 +114,6 @@ impl actix::Handler<Leave> for SessionActor {
         }
         // Nothing can be written from here on, by whatever is still to be dropped.
         let pens = join_all(tree.iter().map(|cx| cx.ledger.release()).collect::<Vec<_>>());
-        handle.control.park_turn();
         for child in &tree[1..] {
             child.control.cancel(Cause::Fenced);
         }
@@ -165,8 +166,11 @@ impl Host {
                 host.kit.shared.set_away(&handle);
                 if host.is_closed() {
                     handle.end();
-                } else if handle.presence.left() {
-                    host.come(handle).await;
+                } else {
+                    handle.set_alarm();
+                    if handle.presence.left() {
+                        host.come(handle).await;
+                    }
                 }
             });
         }
@@ -232,6 +236,19 @@ impl SessionInner {
         }
     }
 
+    /// Has the session brought back when a question of its expires.
+    fn set_alarm(self: &Arc<Self>) {
+        let Some(expires) = self.control.next_expiry() else { return };
+        let handle = self.clone();
+        let alarm = actix_rt::spawn(async move {
+            tokio::time::sleep(time_left(expires)).await;
+            handle.control.expire(expires);
+            handle.stir();
+        });
+        let before = self.alarm().replace(alarm.abort_handle());
+        debug_assert!(before.is_none(), "it was here in between");
+    }
+
     /// True when something was put that the session has not seen yet.
     fn is_asked_for(&self) -> bool {
         !self.door.is_empty() || !self.early().is_empty() || self.control.is_asked_for()
@@ -248,9 +265,8 @@ impl SessionInner {
             other => JournalError::Unavailable(other.to_string()),
         };
         let early = std::mem::take(&mut *self.early());
-        for submit in early.into_iter().chain(std::iter::from_fn(|| self.door.try_recv().ok())) {
-            // Whoever sent it has gone if this cannot be delivered.
-            let _ = submit.reply.send(Err(error.clone()));
+        for knock in early.into_iter().chain(std::iter::from_fn(|| self.door.try_recv().ok())) {
+            knock.refuse(error.clone());
         }
         self.control.hand_back(&error);
     }
@@ -278,6 +294,9 @@ impl SessionInner {
             |seq| state.queued(seq).is_some(),
             &Arc::new(over),
         );
+        if let Some(alarm) = self.alarm().take() {
+            alarm.abort();
+        }
         self.presence.is_here();
     }
 }

@@ -12,7 +12,7 @@ use portcullis_runtime::{
 use std::{
     cell::{Cell, RefCell},
     sync::Arc,
-    time::{SystemTime, UNIX_EPOCH},
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 /// A snapshot is made at the end of a turn when there are so many records since the last one: about what an opening then
@@ -247,6 +247,11 @@ fn note_waits(record: &Record, opens: &mut Vec<RequestId>, closes: &mut Vec<Requ
         Body::InputResolved(r) => closes.push(r.request.clone()),
         _ => {}
     }
+}
+
+/// How long it is until then, by the host's clock.
+pub(crate) fn time_left(until_ms: u64) -> Duration {
+    Duration::from_millis(until_ms.saturating_sub(now_ms()))
 }
 
 pub(crate) fn now_ms() -> u64 {

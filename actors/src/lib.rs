@@ -12,6 +12,7 @@
 
 mod admission;
 mod blocking;
+mod command;
 mod contain;
 mod control;
 mod cx;
@@ -36,6 +37,7 @@ mod turn;
 mod watchdog;
 
 pub use blocking::blocking;
+pub use command::{CancelError, Cancelled, Command, PromptRef};
 pub use control::{Answer, AnswerError, Ask};
 pub use events::{Event, Events};
 pub use fork::ForkFailed;

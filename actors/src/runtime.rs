@@ -4,7 +4,6 @@ use crate::{
     handles::{Session, SessionInner},
     host::{DrainAll, Host, Open, OpenError, Opening},
     leave::Listed,
-    pipeline::hex,
     session::Parked,
     watchdog::{STALL, Stall, Watchdog},
 };
@@ -43,6 +42,8 @@ pub struct Config {
     pub arbiters: Option<usize>,
     /// How long a session has nothing to do, or waits for a person alone, until it leaves memory; `None` for never.
     pub idle_after: Option<Duration>,
+    /// How long a question to a person waits until it expires; `None` for ever.
+    pub asks_expire_after: Option<Duration>,
     /// Handlers that must be registered, as `owner/handler`: one that is missing is a start error, never ignored.
     pub required: Vec<String>,
 }
@@ -132,6 +133,8 @@ pub(crate) struct Shared {
     sessions: DashMap<SessionId, Listed>,
     /// After which time a session without work leaves memory.
     pub(crate) idle_after: Option<Duration>,
+    /// After which time a question expires.
+    pub(crate) asks_expire_after: Option<Duration>,
 }
 
 /// Hashes a token's id by its counter, which no two tokens of this runtime share: nothing from outside is hashed here.
@@ -312,6 +315,7 @@ impl Runtime {
             names,
             sessions: DashMap::new(),
             idle_after: config.idle_after,
+            asks_expire_after: config.asks_expire_after,
         });
         let (ready, started) = oneshot::channel();
         let (end, ended) = oneshot::channel();
@@ -593,8 +597,8 @@ fn hold_system(arbiters: usize, shared: &Arc<Shared>, ready: oneshot::Sender<Sta
 fn in_force(rows: &[Registered], model: Arc<str>, limits: Limits) -> ConfigInForce {
     let handlers: Vec<HandlerRow> = rows.iter().map(HandlerRow::from).collect();
     let mut config = ConfigInForce { digest: "".into(), handlers, model, limits };
-    let digest = Frozen::of(&config).map(|sealed| hex(&sealed.sha256()));
-    config.digest = digest.unwrap_or_default().into();
+    let digest = Frozen::of(&config).map(|sealed| sealed.sha256_hex());
+    config.digest = digest.unwrap_or_else(|_| "".into());
     config
 }
 

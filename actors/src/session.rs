@@ -2,7 +2,7 @@
 
 use crate::{
     cx::{Room, SessionCx},
-    handles::{Session, SessionInner, Submit, Turn, TurnCost, TurnDone},
+    handles::{Knock, Session, SessionInner, Submit, Turn, TurnCost, TurnDone, Unqueued},
     host::{Host, Restart},
     judge::Stop,
     registry::RegistryActor,
@@ -10,7 +10,9 @@ use crate::{
     turn::TurnActor,
 };
 use actix::prelude::*;
-use portcullis_runtime::{At, Body, Cause, Draft, EndReason, JournalError, PromptQueued, Settle, law::Next};
+use portcullis_runtime::{
+    At, Body, Cause, Draft, EndReason, JournalError, PromptQueued, SessionLeft, Settle, law::Next,
+};
 use std::{rc::Rc, sync::Arc, time::Instant};
 
 /// The actor.
@@ -31,8 +33,8 @@ impl Actor for SessionActor {
     fn started(&mut self, ctx: &mut Context<Self>) {
         ctx.add_stream(self.handle.door.clone());
         let early = std::mem::take(&mut *self.handle.early());
-        for submit in early {
-            StreamHandler::handle(self, submit, ctx);
+        for knock in early {
+            StreamHandler::handle(self, knock, ctx);
         }
         // A log that was left with work in it goes on at once.
         self.wake(ctx);
@@ -70,12 +72,31 @@ pub(crate) fn leave(room: &Room, shared: &Shared, handle: &Arc<SessionInner>) {
     let _ = handle.control.gone.settle(());
 }
 
-impl StreamHandler<Submit> for SessionActor {
-    fn handle(&mut self, submit: Submit, ctx: &mut Context<Self>) {
+impl StreamHandler<Knock> for SessionActor {
+    fn handle(&mut self, knock: Knock, ctx: &mut Context<Self>) {
         if self.cx.leaving.get() {
             // Whoever sent it says so, and the session comes back for it.
-            return self.handle.early().push(submit);
+            return self.handle.early().push(knock);
         }
+        match knock {
+            Knock::Submit(submit) => self.submit(submit, ctx),
+            Knock::Cancel(cancel) => self.cancel(cancel, ctx),
+            Knock::Recall(recall) => self.recall(recall),
+        }
+    }
+
+    fn finished(&mut self, _: &mut Context<Self>) {
+        // The door closes when the session drains; the actor goes on until its turn is over.
+    }
+}
+
+impl SessionActor {
+    fn submit(&mut self, submit: Submit, ctx: &mut Context<Self>) {
+        let known = submit.command.as_ref().and_then(|c| self.cx.ledger.read(|s| s.caused(c).cloned()));
+        if let Some(known) = known {
+            return self.submitted_before(submit, known, ctx);
+        }
+        let mut command = submit.command;
         let cell = submit.kind.opens_turn().then(Settle::new);
         let cx = self.cx.clone();
         let drafts = submit
@@ -83,7 +104,8 @@ impl StreamHandler<Submit> for SessionActor {
             .into_iter()
             .map(|content| {
                 let queued = PromptQueued { kind: submit.kind, content, source: submit.source.clone() };
-                Draft::new(At::session(), queued)
+                // What has a name is one record.
+                Draft::new(At::session(), queued).of_command(command.take())
             })
             .collect::<Vec<_>>();
         let first = cx.ledger.read(|s| s.head());
@@ -105,7 +127,7 @@ impl StreamHandler<Submit> for SessionActor {
         );
         if let Err(error) = opened {
             // Whoever sent it has gone if this cannot be delivered.
-            let _ = submit.reply.send(Err(error.clone()));
+            let _ = submit.reply.send(Err(error.clone().into()));
             return self.poisoned(&error, ctx);
         }
         match (&cell, taken) {
@@ -124,24 +146,18 @@ impl StreamHandler<Submit> for SessionActor {
             (None, _) => self.wake(ctx),
         }
         let session = Session { inner: self.handle.clone() };
-        let turn = cell.map(|cell| Turn { cell, session: Some(session) });
+        let turn = cell.map(|cell| Turn { cell, session: Some(session), prompt: Some(first) });
         if cx.ledger.durable_now() {
             let _ = submit.reply.send(Ok(turn));
             return;
         }
         let acknowledge = async move {
             let durable = cx.barrier().await;
-            let _ = submit.reply.send(durable.map(|()| turn));
+            let _ = submit.reply.send(durable.map(|()| turn).map_err(Unqueued::from));
         };
         ctx.spawn(acknowledge.into_actor(self));
     }
 
-    fn finished(&mut self, _: &mut Context<Self>) {
-        // The door closes when the session drains; the actor goes on until its turn is over.
-    }
-}
-
-impl SessionActor {
     /// Has the host take the session up again from its log.
     fn hand_over(&mut self) -> bool {
         self.handle.control.cancel(Cause::Fenced);
@@ -206,7 +222,7 @@ impl SessionActor {
 
     /// Nothing can be committed any more: everyone who waits is told, and the session leaves memory. Its log stays as
     /// it is, and opening it again reads what is really there.
-    fn poisoned(&mut self, error: &JournalError, ctx: &mut Context<Self>) {
+    pub(crate) fn poisoned(&mut self, error: &JournalError, ctx: &mut Context<Self>) {
         let turn = self.cx.ledger.read(|s| s.open_turn().unwrap_or_default());
         if self.cx.cue.is_none() {
             tracing::error!(session = %self.cx.info.id, %error, "the journal failed; the session leaves memory");
@@ -331,6 +347,11 @@ impl actix::Handler<Drain> for SessionActor {
                 Ok(()) => Parked::Idle,
                 Err(_) => Parked::InTurn,
             };
+            // Whoever takes the turn up again is not to think that it ended this process (C-DUR-8). A ledger that has failed
+            // says nothing any more.
+            if parked == Parked::InTurn && cx.ledger.read(|s| s.counts_as_killed()) {
+                let _enqueued = cx.ledger.commit(vec![Draft::new(At::session(), SessionLeft {})]);
+            }
             if let Err(error) = cx.ledger.release().await {
                 tracing::warn!(%error, "the session's pen could not be given back");
             }

@@ -86,6 +86,7 @@ async fn rig(
         limits,
         arbiters: Some(1),
         idle_after: None,
+        asks_expire_after: None,
         required: vec![],
     };
     let runtime = Runtime::start(config).await.unwrap();

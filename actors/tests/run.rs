@@ -54,6 +54,7 @@ async fn runtime(model: Answers, journal: impl Journal) -> Runtime {
         limits: Limits::default(),
         arbiters: Some(1),
         idle_after: None,
+        asks_expire_after: None,
         required: vec![],
     };
     Runtime::start(config).await.unwrap()

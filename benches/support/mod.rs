@@ -32,6 +32,11 @@ impl Bars {
         self.named.is_empty() || self.named.iter().any(|named| name.contains(named.as_str()))
     }
 
+    /// The form that CI runs.
+    pub fn is_short(&self) -> bool {
+        self.short
+    }
+
     /// As many pairs as this form of the bench takes.
     pub fn pairs(&self, full: usize) -> usize {
         if self.short { (full / 4).max(7) } else { full }

@@ -3,16 +3,21 @@
 use crate::{
     args::{AnswerArgs, Verdict},
     ask::Channel,
-    drive::Signals,
+    drive::{Given, Signals},
     problem::Problem,
     resume::name_of_root,
     run::{Begun, Plan},
     store::each_record,
 };
 use portcullis::{
-    Answer, Body, InputResolved, Journal, Reason, RequestId, Resolution, sqlite::SqliteJournal,
+    Answer, Body, CommandId, InputResolved, Journal, Reason, RequestId, Resolution, SessionId,
+    sqlite::SqliteJournal,
 };
-use std::process::ExitCode;
+use std::{
+    io::{self, Write},
+    process::ExitCode,
+    sync::Arc,
+};
 
 /// Answers, and goes on.
 pub(crate) async fn answer(args: AnswerArgs) -> Result<ExitCode, Problem> {
@@ -30,17 +35,92 @@ pub(crate) async fn answer(args: AnswerArgs) -> Result<ExitCode, Problem> {
     drop(plan.project.read()?);
     let journal = plan.project.open()?;
     let request = RequestId::from_text(args.request);
+    let command = args.id.map(CommandId::new).transpose()?;
     let heads = journal.sessions().await?;
     let Some(head) = heads.iter().find(|head| head.waits.contains(&request)) else {
+        if let Some(command) = command
+            && let Some(session) = answered_by(&journal, &request, &command).await?
+        {
+            return again(plan, journal, &session, args.json, signals).await;
+        }
         return Err(not_waiting(&journal, &request).await?);
     };
     let name = name_of_root(&journal, &head.session).await?;
+    let digest = digest(&journal, &head.session, &request).await?;
+    let other = |meant: &String| meant.is_empty() || !digest.starts_with(&meant.to_lowercase());
+    if let Some(meant) = args.digest.filter(other) {
+        let what =
+            format!("the question `{request}` is about other arguments than those of --digest {meant}");
+        return Err(Problem::new(what).next(format!("theirs is {digest}; read the question again")));
+    }
     let begun = Begun::of(plan, journal, name).await?;
-    let channel = match Channel::find(false) {
+    begun.go_on(later(), args.json, Some(Given { request, digest, answer, command }), signals).await
+}
+
+/// The session in which this very command has settled the question, if one has.
+async fn answered_by(
+    journal: &SqliteJournal,
+    request: &RequestId,
+    command: &CommandId,
+) -> Result<Option<SessionId>, Problem> {
+    let heads = journal.sessions().await?;
+    let asks = heads.iter().find(|head| request.as_str().starts_with(&format!("{}:", head.session)));
+    let Some(head) = asks else { return Ok(None) };
+    let mut settled = false;
+    each_record(journal, &head.session, |record| match &record.body {
+        Body::InputResolved(resolved) if resolved.request == *request => {
+            settled = record.key.as_ref() == Some(command);
+        }
+        _ => {}
+    })
+    .await?;
+    Ok(settled.then(|| head.session.clone()))
+}
+
+/// The answer was taken before: what is left to do goes on.
+async fn again(
+    plan: Plan,
+    journal: SqliteJournal,
+    session: &SessionId,
+    json: bool,
+    signals: Signals,
+) -> Result<ExitCode, Problem> {
+    let name = name_of_root(&journal, session).await?;
+    let begun = Begun::of(plan, journal, name).await?;
+    if begun.is_over() {
+        if !json {
+            // Whoever closed stdout has the exit code.
+            let _ =
+                writeln!(io::stdout(), "{} took this answer before, and has nothing left to do", begun.name);
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    begun.go_on(later(), json, None, signals).await
+}
+
+/// A person at the terminal, or somebody later.
+fn later() -> Channel {
+    match Channel::find(false) {
         Channel::None => Channel::Later,
         other => other,
-    };
-    begun.go_on(channel, args.json, Some((request, answer)), signals).await
+    }
+}
+
+/// What the question is about, as its record says: what the answer is bound to.
+async fn digest(
+    journal: &SqliteJournal,
+    session: &SessionId,
+    request: &RequestId,
+) -> Result<Arc<str>, Problem> {
+    let mut digest = None;
+    each_record(journal, session, |record| match &record.body {
+        Body::InputRequested(asked) if asked.request == *request => digest = Some(asked.digest.clone()),
+        _ => {}
+    })
+    .await?;
+    let missing =
+        || Problem::new(format!("the log of session `{session}` does not hold its question `{request}`"));
+    digest.ok_or_else(missing)
 }
 
 /// Why this question cannot be answered.

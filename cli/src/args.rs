@@ -92,6 +92,13 @@ pub(crate) struct AnswerArgs {
     /// Why it is denied; the model reads it
     #[arg(long, value_name = "TEXT")]
     pub(crate) reason: Option<String>,
+    /// What this answer is called. Sent again under the same name, it is told how it went the first time
+    #[arg(long, value_name = "NAME")]
+    pub(crate) id: Option<String>,
+    /// Only if the question is about the arguments with this SHA-256, as its record `input/requested` says, or the first
+    /// digits of it
+    #[arg(long, value_name = "HEX")]
+    pub(crate) digest: Option<String>,
     /// Another script than DIR/model.json
     #[arg(long, value_name = "FILE")]
     pub(crate) model: Option<PathBuf>,

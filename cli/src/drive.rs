@@ -10,13 +10,15 @@ use crate::{
 };
 use futures::StreamExt;
 use portcullis::{
-    Answer, AnswerError, Ask, Body, Cause, EndReason, Event, Events, Record, RequestId, Session, Turn,
-    encode,
+    Answer, AnswerError, Ask, Body, Cause, CommandId, EndReason, Event, Events, Record, RequestId,
+    Resolution, Session, Turn, encode,
     law::{Next, State},
 };
 use std::{
+    cell::Cell,
     io::{self, Write},
     pin::pin,
+    rc::Rc,
     sync::Arc,
     time::Duration,
 };
@@ -93,6 +95,16 @@ impl Signals {
     }
 }
 
+/// An answer to a question from before, bound to what that was about when the answer was given.
+pub(crate) struct Given {
+    pub(crate) request: RequestId,
+    /// SHA-256 of the arguments, hexadecimal.
+    pub(crate) digest: Arc<str>,
+    pub(crate) answer: Answer,
+    /// What it is called.
+    pub(crate) command: Option<CommandId>,
+}
+
 /// Everything about the session that is being driven.
 pub(crate) struct Drive {
     pub(crate) session: Session,
@@ -101,7 +113,9 @@ pub(crate) struct Drive {
     /// What the log held before.
     pub(crate) law: State,
     /// The answer to a question from before.
-    pub(crate) given: Option<(RequestId, Answer)>,
+    pub(crate) given: Option<Given>,
+    /// Set when it was not taken.
+    pub(crate) late: Rc<Cell<bool>>,
     pub(crate) sink: Sink,
     pub(crate) signals: Signals,
 }
@@ -227,6 +241,10 @@ impl Driver {
         match &record.body {
             Body::Own(own) => self.desk.learn(own),
             Body::InputResolved(resolved) => {
+                if self.of.given.take_if(|given| given.request == resolved.request).is_some() {
+                    let expired = resolved.resolution == Resolution::Expired;
+                    self.late(&if expired { AnswerError::Expired } else { AnswerError::Settled });
+                }
                 self.desk.settled(&resolved.request);
                 self.parked.retain(|ask| ask.id != resolved.request);
             }
@@ -246,8 +264,12 @@ impl Driver {
     }
 
     async fn asked(&mut self, ask: Ask) {
-        if let Some((_, answer)) = self.of.given.take_if(|(id, _)| *id == ask.id) {
-            return self.answer(&ask, answer).await;
+        if let Some(given) = self.of.given.take_if(|given| given.request == ask.id) {
+            let asked = ask.digest.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+            if *given.digest == *asked {
+                return self.give(&ask, given).await;
+            }
+            self.late(&AnswerError::Tampered);
         }
         match self.of.channel {
             Channel::Later => {
@@ -263,6 +285,22 @@ impl Driver {
                 self.answer(&ask, Answer::Refuse(Some(nobody.into()))).await;
             }
         }
+    }
+
+    async fn give(&mut self, ask: &Ask, given: Given) {
+        let told = match given.command {
+            Some(command) => self.of.session.command(command).answer(ask, given.answer).await,
+            None => self.of.session.answer(ask, given.answer).await,
+        };
+        if let Err(error) = told {
+            self.late(&error);
+        }
+    }
+
+    /// The answer from before counts for nothing.
+    fn late(&self, why: &AnswerError) {
+        self.of.late.set(true);
+        eprintln!("portcullis: the answer was not taken: {why}");
     }
 
     async fn answer(&mut self, ask: &Ask, answer: Answer) {

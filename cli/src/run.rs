@@ -3,7 +3,7 @@
 use crate::{
     args::RunArgs,
     ask::Channel,
-    drive::{Drive, Fate, Signals, Sink},
+    drive::{Drive, Fate, Given, Signals, Sink},
     hooks::beside::{Beside, load},
     paint::clean,
     problem::Problem,
@@ -12,14 +12,16 @@ use crate::{
     words::typed,
 };
 use portcullis::{
-    Answer, Ask, Journal, Record, RequestId, Runtime, ScriptedModel, SessionId, SessionOptions,
-    hooks::ClaudeHooks, law::State, sqlite::SqliteJournal, tools::Workspace,
+    Ask, Journal, Record, Runtime, ScriptedModel, SessionId, SessionOptions, hooks::ClaudeHooks, law::State,
+    sqlite::SqliteJournal, tools::Workspace,
 };
 use std::{
+    cell::Cell,
     ffi::OsStr,
     io::{self, Write},
     path::{Path, PathBuf},
     process::ExitCode,
+    rc::Rc,
     sync::Arc,
     time::Duration,
 };
@@ -130,7 +132,7 @@ impl Begun {
         self,
         channel: Channel,
         json: bool,
-        given: Option<(RequestId, Answer)>,
+        given: Option<Given>,
         signals: Signals,
     ) -> Result<ExitCode, Problem> {
         let Begun { plan, journal, name, law, before } = self;
@@ -151,7 +153,9 @@ impl Begun {
         let person = if channel == Channel::Yes { "you, in advance (--yes)" } else { "you" };
         let mut sink = Sink::new(json, name.as_str(), person);
         before.iter().for_each(|record| sink.recall(record));
-        let drive = Drive { session, channel, prompts: plan.prompts, law, given, sink, signals };
+        let late = Rc::new(Cell::new(false));
+        let drive =
+            Drive { session, channel, prompts: plan.prompts, law, given, late: late.clone(), sink, signals };
         let fate = drive.run().await;
         let grace = if matches!(fate, Fate::Left(_) | Fate::Waits(_)) { Duration::ZERO } else { GRACE };
         runtime.shutdown(grace).await;
@@ -169,7 +173,8 @@ impl Begun {
             }
             _ => format!("`{}` shows it again", typed(&[OsStr::new("log"), dir, name_word])),
         };
-        Ok(tell(json, &name, &fate, &hint))
+        let code = tell(json, &name, &fate, &hint);
+        Ok(if late.get() { ExitCode::FAILURE } else { code })
     }
 }
 

@@ -101,6 +101,16 @@ impl Timeline {
                 let text = format!("{} goes on where its log ended", self.session);
                 self.page.block("session", Tint::Quiet, &text, Tint::Quiet, SAID);
             }
+            Body::SessionWithdrawn(withdrawn) => {
+                let by = source(&withdrawn.by);
+                self.page.block(
+                    "withdrawn",
+                    Tint::Quiet,
+                    &format!("a prompt that waited, by {by}"),
+                    Tint::Quiet,
+                    SAID,
+                );
+            }
             Body::SessionClosed(closed) => {
                 self.page.block("closed", Tint::Quiet, &closed.reason, Tint::Quiet, SAID)
             }

@@ -114,7 +114,8 @@ pub fn fork(
     (created.id, created.cleared) = (child.clone(), None);
     let copy = |(number, record): (u64, &&Arc<Record>)| {
         let body = record.body.with_seqs(&renumbered);
-        Arc::new(Record { seq: Seq(number), time: record.time, at: record.at.clone(), body })
+        // The names of commands are the parent's: whoever sent one there sends it there again.
+        Arc::new(Record { seq: Seq(number), time: record.time, at: record.at.clone(), key: None, body })
     };
     let copies: Vec<Arc<Record>> = (1..).zip(&kept[1..]).map(copy).collect();
     let fold = |own: u64| {
@@ -167,7 +168,7 @@ fn place(parent: &[Arc<Record>], at: ForkAt) -> Result<usize, String> {
 fn is_taken(record: &Record, waiting: &BTreeSet<Seq>) -> bool {
     match &record.body {
         Body::PromptQueued(_) => !waiting.contains(&record.seq),
-        Body::SessionClosed(_) => false,
+        Body::SessionClosed(_) | Body::SessionCommand(_) | Body::SessionLeft(_) => false,
         body => !body
             .decisions()
             .is_some_and(|d| matches!(d.subject, Subject::Prompt(seq) if waiting.contains(seq))),

@@ -52,6 +52,50 @@ impl From<SessionId> for String {
     }
 }
 
+/// What whoever sends a session something calls it: 1 to 200 characters without control characters, unique in the session.
+/// Sent again under the same name, it is not done again.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct CommandId(Arc<str>);
+
+/// Why a text is no [`CommandId`].
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is no name for a command: use 1 to 200 characters, none of them a control character")]
+pub struct BadCommandId(String);
+
+impl CommandId {
+    /// Checks and takes the name.
+    pub fn new(name: impl AsRef<str>) -> Result<CommandId, BadCommandId> {
+        let name = name.as_ref();
+        let sound = (1..=200).contains(&name.chars().count()) && !name.chars().any(char::is_control);
+        if sound { Ok(CommandId(name.into())) } else { Err(BadCommandId(name.into())) }
+    }
+
+    /// The name.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for CommandId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl TryFrom<String> for CommandId {
+    type Error = BadCommandId;
+    fn try_from(name: String) -> Result<CommandId, BadCommandId> {
+        CommandId::new(name)
+    }
+}
+
+impl From<CommandId> for String {
+    fn from(id: CommandId) -> String {
+        id.0.as_ref().into()
+    }
+}
+
 /// A record's position in its session's log: from 0, without gaps.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]

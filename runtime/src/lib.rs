@@ -44,7 +44,9 @@ pub use content::{Block, Content, Reason, Source};
 pub use execution::{Execution, ExecutionData};
 pub use fork::{ForkAt, ForkError, fork};
 pub use frozen::{Frozen, Json, Kind, Place, Refused, Replaced, View, Why};
-pub use ids::{BadSessionId, CallKey, CallPath, HandlerId, RequestId, Seq, SessionId};
+pub use ids::{
+    BadCommandId, BadSessionId, CallKey, CallPath, CommandId, HandlerId, RequestId, Seq, SessionId,
+};
 pub use journal::{Batch, Claim, Commits, Journal, JournalError, MemoryJournal, Ownership, Ticket};
 pub use model::{
     Finish, Message, Model, ModelError, ModelEvent, ModelRequest, RequestHeader, Role, ToolHeader, Usage,

@@ -15,7 +15,16 @@ fn at(record: &Record, seq: Seq) -> Arc<Record> {
 
 /// May stand anywhere, any number of times.
 fn anytime(body: &Body) -> bool {
-    matches!(body, Body::SessionResumed(_) | Body::ConfigInForce(_) | Body::PromptQueued(_) | Body::Own(_))
+    matches!(
+        body,
+        Body::SessionResumed(_)
+            | Body::SessionCommand(_)
+            | Body::SessionLeft(_)
+            | Body::SessionWithdrawn(_)
+            | Body::ConfigInForce(_)
+            | Body::PromptQueued(_)
+            | Body::Own(_)
+    )
 }
 
 /// Applies a record that must be refused; nothing may have changed.
@@ -33,7 +42,16 @@ fn count(seen: &mut BTreeMap<String, u32>, body: &Body) {
 
 /// Every type of a turn's records must have been tried.
 fn covers(seen: &BTreeMap<String, u32>, except: &[&str]) {
-    let outside = ["session/resumed", "session/closed", "config/in-force", "prompt/queued"];
+    let outside = [
+        "session/resumed",
+        "session/closed",
+        "decision/begun",
+        "session/command",
+        "session/left",
+        "session/withdrawn",
+        "config/in-force",
+        "prompt/queued",
+    ];
     let later = ["subagent/started", "subagent/ended", "compaction/started", "compaction/ended"];
     for (kind, _) in Body::TYPES {
         let skipped = [outside.as_slice(), &later, except].iter().any(|kinds| kinds.contains(kind));
@@ -131,6 +149,7 @@ fn a_missing_record_is_noticed() {
                 body if anytime(body) => false,
                 Body::DecisionRecorded(_)
                 | Body::DecisionsRecorded(_)
+                | Body::DecisionBegun(_)
                 | Body::HeaderChanged(_)
                 | Body::SessionClosed(_)
                 | Body::SteeringMessage(_) => false,
@@ -205,6 +224,10 @@ fn two_records_in_the_wrong_order_are_refused() {
                 // Steering may come, and be blocked, while the first handler of the turn's end is deciding.
                 (Body::PromptBlocked(_) | Body::SteeringMessage(_) | Body::ContextMessage(_), b) => {
                     b.decisions().is_some_and(|b| matches!(b.point, Point::Continuation | Point::Stop))
+                }
+                (a, Body::SteeringMessage(SteeringMessage { from: Some(_), .. }))
+                | (a, Body::ContextMessage(ContextMessage { from: Some(_), .. })) => {
+                    a.decisions().is_some_and(|a| matches!(a.point, Point::Continuation | Point::Stop))
                 }
                 // A session may be resumed while its first prompt is judged: then the start's decisions come later.
                 (a, b) => a.decisions().zip(b.decisions()).is_some_and(|(a, b)| {

@@ -171,7 +171,17 @@ fn the_first_session() {
         ([handler("pre")].as_slice(), ["sure?".into()].as_slice())
     );
     let request = RequestId::of(&session(), &CallKey { turn: 1, step: 3, call: CallPath::top(0) });
-    play.add(at.clone(), InputRequested { request: request.clone(), digest: "d".into(), reasons, by });
+    let digest = |text| InputRequested::digest_of(&Frozen::arguments(text).unwrap());
+    let mut asked =
+        InputRequested { request: request.clone(), digest: "d".into(), reasons, by, expires: None };
+    // C-ASK-1: bound to what would run.
+    for other in ["d".into(), digest("{}")] {
+        asked.digest = other;
+        let record = Draft::new(at.clone(), asked.clone()).seal(play.state.head(), 0);
+        assert!(play.state.apply(&record).is_err());
+    }
+    asked.digest = digest(r#"{"command":"git push"}"#);
+    play.add(at.clone(), asked);
     assert_eq!(play.state.asks().len(), 1);
     play.add(at, InputResolved { request, resolution: Resolution::Allowed, text: None, by: Source::User });
     assert!(play.state.asks().is_empty());

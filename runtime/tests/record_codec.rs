@@ -57,6 +57,22 @@ fn lines() -> Vec<(At, Body, &'static str)> {
             r#""type":"session/created","v":1,"data":{"id":"s1","cwd":"/w","channel":"cli"}"#,
         ),
         (At::session(), SessionResumed {}.into(), r#""type":"session/resumed","v":1,"data":{}"#),
+        (At::session(), SessionLeft {}.into(), r#""type":"session/left","v":1,"data":{}"#),
+        (
+            At::session(),
+            SessionCommand { cancelled: None }.into(),
+            r#""type":"session/command","v":1,"data":{}"#,
+        ),
+        (
+            At::session(),
+            SessionCommand { cancelled: Some(3) }.into(),
+            r#""type":"session/command","v":1,"data":{"cancelled":3}"#,
+        ),
+        (
+            At::session(),
+            SessionWithdrawn { prompt: Seq(4), by: Source::User, cause: CauseName(Cause::User) }.into(),
+            r#""type":"session/withdrawn","v":1,"data":{"prompt":4,"by":{"kind":"user"},"cause":"user"}"#,
+        ),
         (
             At::session(),
             SessionClosed { reason: "done".into() }.into(),
@@ -158,6 +174,16 @@ fn lines() -> Vec<(At, Body, &'static str)> {
             r#""type":"decision/recorded","v":1,"turn":1,"step":2,"call":[0],"data":{"point":"tools/rewrite","subject":{"call":[0]},"owner":"policy","handler":"fmt","order":3,"decision":{"seam":"rewrite","arguments":"{\"a\": 1}","carried":{"decision":"ask","reason":"sure?"}},"context":["note"],"halt":"enough","failure":{"kind":"deadline","limit_ms":10000},"ms":12}"#,
         ),
         (
+            At::turn(1),
+            DecisionBegun {
+                point: Point::PromptSubmit,
+                subject: Subject::Prompt(Seq(2)),
+                id: handler("charge"),
+            }
+            .into(),
+            r#""type":"decision/begun","v":1,"turn":1,"data":{"point":"agent/prompt-submit","subject":{"prompt":2},"owner":"policy","handler":"charge"}"#,
+        ),
+        (
             in_call(),
             several.into(),
             r#""type":"decisions/recorded","v":1,"turn":1,"step":2,"call":[0],"data":{"point":"tools/rewrite","subject":{"call":[0]},"decisions":[{"owner":"policy","handler":"fmt","order":3,"decision":{"seam":"rewrite","arguments":"{\"a\": 1}","carried":{"decision":"ask","reason":"sure?"}},"context":["note"],"halt":"enough","failure":{"kind":"deadline","limit_ms":10000},"ms":12},{"owner":"policy","handler":"log","order":0,"decision":{"seam":"rewrite"},"ms":0}]}"#,
@@ -169,6 +195,7 @@ fn lines() -> Vec<(At, Body, &'static str)> {
                 digest: "ab".into(),
                 reasons: vec!["sure?".into()],
                 by: vec![handler("fmt")],
+                expires: None,
             }
             .into(),
             r#""type":"input/requested","v":1,"turn":1,"step":2,"call":[0],"data":{"request":"s1:1/2/0","digest":"ab","reasons":["sure?"],"by":[{"owner":"policy","handler":"fmt"}]}"#,
@@ -281,6 +308,24 @@ fn every_type_has_its_exact_line() {
     for (kind, version) in Body::TYPES {
         assert!(kinds.iter().any(|k| k == kind), "no line for `{kind}`");
         assert_eq!(*version, 1);
+    }
+}
+
+// C-DUR-8: a record names the command that caused it.
+#[test]
+fn a_command_is_the_key_of_its_record() {
+    let command = CommandId::new("retry 7").unwrap();
+    let record = Draft::new(At::session(), prompt("hi")).of_command(Some(command.clone())).seal(Seq(2), 5);
+    let line = encode(&record);
+    assert!(
+        line.starts_with(r#"{"seq":2,"time":5,"type":"prompt/queued","v":1,"key":"retry 7","data":"#),
+        "{line}"
+    );
+    assert_eq!(decode(&line).expect("our own line").key, Some(command));
+    for bad in ["", "a\nb", &"x".repeat(201)] {
+        assert!(CommandId::new(bad).is_err(), "{bad:?}");
+        let line = line.replace("retry 7", &bad.replace('\n', "\\n"));
+        assert!(decode(&line).is_err(), "{line}");
     }
 }
 

@@ -6,29 +6,26 @@
 mod body;
 mod lanes;
 mod nested;
+mod question;
 mod spawn;
 
 pub(crate) use lanes::Lanes;
 
 use crate::{
-    control::{Answer, AnswerError, Ask, Control, Waiting},
-    cx::{SessionCx, Wait},
+    cx::SessionCx,
     judge::{Stop, judge},
     replay,
     runtime::LiveCall,
 };
-use futures::future::{Either, select};
 use portcullis_runtime::{
     Arguments, At, Body, CallKey, Cancel, Cause, CauseName, Committed, Decision, DecisionsRecorded, Draft,
-    Ended, Execution, Frozen, GuardVerdict, HandlerDecision, HandlerId, InputRequested, InputResolved,
-    Outcome, Output, Point, PostExecute, PreExecute, Proposed, Reason, Record, RequestId, Resolution,
-    Returned, Rewrite, Scene, Seam, Source, Subject, Token, Tool, ToolCall, ToolDispatched, ToolReturned,
-    ToolRewrite, ToolSpec,
+    Ended, Execution, Frozen, GuardVerdict, HandlerDecision, Outcome, Output, Point, PostExecute, PreExecute,
+    Proposed, Reason, Record, Returned, Rewrite, Scene, Seam, Subject, Token, Tool, ToolCall, ToolDispatched,
+    ToolReturned, ToolRewrite, ToolSpec,
     law::{CallFacts, CallOwes, Next, State},
 };
 use std::{
     cell::Cell,
-    fmt::Write,
     pin::pin,
     rc::Rc,
     sync::Arc,
@@ -58,30 +55,6 @@ struct Trip {
     /// The call as its parent's body made it; `None` for a call of the model, which the log holds.
     made: Option<Made>,
     ended: Cell<bool>,
-}
-
-/// A question that waits. Given up (a cancel, a body that dropped the call), it is withdrawn: whoever answers it then is
-/// told, and nobody waits for what cannot come. A session that leaves memory gives up nothing: the question stays.
-struct Question<'q> {
-    cx: &'q SessionCx,
-    asks: &'q Control,
-    request: &'q RequestId,
-    settled: bool,
-}
-
-impl Question<'_> {
-    fn settle(&mut self, told: Result<(), AnswerError>) {
-        self.settled = true;
-        self.asks.settled(self.request, told);
-    }
-}
-
-impl Drop for Question<'_> {
-    fn drop(&mut self) {
-        if !self.settled && !self.cx.leaving.get() {
-            self.asks.settled(self.request, Err(AnswerError::Settled));
-        }
-    }
 }
 
 /// What a body is started with.
@@ -419,88 +392,6 @@ impl Trip {
         }
     }
 
-    /// C-ASK-1: one request, published after its commit. Without a channel to a person it is settled at once.
-    async fn ask(&self, by: Vec<HandlerId>, reasons: Vec<Reason>) -> Result<(), Stop> {
-        let Some(execution) = self.execution() else { return Ok(()) };
-        let request = RequestId::of(&self.cx.info.id, &self.key);
-        let digest = execution.arguments.sha256();
-        let requested = InputRequested { request: request.clone(), digest: hex(&digest).into(), reasons, by };
-        let mut drafts = vec![Draft::new(self.at.clone(), requested.clone())];
-        let someone = match &self.cx.cue {
-            Some(cue) => !cue.nobody_to_ask(&request),
-            None => self.cx.approvals,
-        };
-        if !someone {
-            let none = InputResolved {
-                request: request.clone(),
-                resolution: Resolution::Unavailable,
-                text: None,
-                by: Source::Runtime,
-            };
-            drafts.push(Draft::new(self.at.clone(), none));
-            let _enqueued = self.cx.commit(drafts)?;
-            return Ok(());
-        }
-        self.waiting(&requested, &execution);
-        let _enqueued = self.cx.commit(drafts)?;
-        self.cx.barrier().await?;
-        self.cx.asks.publish(&request);
-        Ok(())
-    }
-
-    fn waiting(&self, requested: &InputRequested, execution: &Execution) -> Arc<Waiting> {
-        self.cx.asks.ask(Ask {
-            id: requested.request.clone(),
-            key: self.key.clone(),
-            tool: execution.tool.name.clone(),
-            arguments: execution.arguments.clone(),
-            digest: execution.arguments.sha256(),
-            reasons: requested.reasons.clone(),
-            by: requested.by.clone(),
-        })
-    }
-
-    /// Waits for a person. The answer is reported to whoever gave it only once it is durable.
-    async fn answer(&self, request: RequestId) -> Result<(), Stop> {
-        let waiting = match self.cx.asks.waiting(&request) {
-            Some(waiting) => waiting,
-            // Found in the log: the question is put again under the same name, never asked anew.
-            None => {
-                let asked = self.cx.ledger.read(|s| s.call_facts(&self.key.call).and_then(|f| f.asked));
-                let (Some(asked), Some(execution)) = (asked, self.execution()) else { return Ok(()) };
-                let waiting = self.waiting(&asked, &execution);
-                self.cx.asks.publish(&request);
-                waiting
-            }
-        };
-        // Nothing comes before an answer that is in the log.
-        let answers = self.cx.cue.as_ref().is_some_and(|cue| cue.answer(waiting.clone()));
-        let never = Cancel::new();
-        let cancel = if answers { &never } else { &self.cancel };
-        let mut question = Question { cx: &self.cx, asks: &self.cx.asks, request: &request, settled: false };
-        let _person = self.cx.waits_for(Wait::Person(self.key.call.clone()));
-        let answered = select(waiting.answer.wait(), Box::pin(cancel.cancelled()));
-        let (answer, by) = match self.cx.pass.away(answered).await {
-            Either::Left((given, _)) => given,
-            Either::Right(_) => return Err(Stop::Cancelled),
-        };
-        let (resolution, text) = match answer {
-            Answer::Allow => (Resolution::Allowed, None),
-            Answer::Refuse(text) => (Resolution::Refused, text),
-        };
-        let resolved = InputResolved { request: request.clone(), resolution, text, by };
-        let committed = match self.put(resolved) {
-            Ok(()) => self.cx.barrier().await.map_err(Stop::from),
-            Err(stop) => Err(stop),
-        };
-        let told = match &committed {
-            Err(Stop::Journal(error)) => Err(error.clone().into()),
-            _ => Ok(()),
-        };
-        question.settle(told);
-        committed
-    }
-
     /// C-PIPE-6: the review sees every decided outcome.
     async fn review(&self, passed: Option<Point>) -> Result<(), Stop> {
         if self.cx.profile.table.is_bare::<PostExecute>() {
@@ -615,14 +506,6 @@ fn materialise(text: &str, spec: &ToolSpec) -> Result<Frozen, Ended> {
     let arguments = Frozen::arguments(text).map_err(|e| refused(e.to_string()))?;
     spec.accepts(&arguments).map_err(refused)?;
     Ok(arguments)
-}
-
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-        // Writing to a String cannot fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }
 
 fn millis(d: Duration) -> u64 {

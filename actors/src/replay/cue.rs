@@ -5,7 +5,7 @@
 
 use super::script::{Act, Said, Script, index};
 use crate::{
-    control::{Answer, Waiting},
+    control::{Answer, Given, Waiting},
     cx::SessionCx,
     judge::Stop,
 };
@@ -237,12 +237,13 @@ impl Cue {
         actix_rt::spawn(async move {
             cue.at(place).await;
             cue.inner().taken.answers += 1;
-            let answer = match resolution {
-                Resolution::Allowed => Answer::Allow,
-                _ => Answer::Refuse(text),
+            let given = match resolution {
+                Resolution::Expired => Given::Expired,
+                Resolution::Allowed => Given::Answer(Answer::Allow, by, None),
+                _ => Given::Answer(Answer::Refuse(text), by, None),
             };
             // Nobody else answers here.
-            let _ = waiting.answer.settle((answer, by));
+            let _ = waiting.answer.settle(given);
         });
         true
     }

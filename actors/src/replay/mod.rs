@@ -158,6 +158,7 @@ async fn play(
         arbiters: Some(1),
         required: Vec::new(),
         idle_after: None,
+        asks_expire_after: None,
     })
     .await?;
     let mut options = SessionOptions::new(&*created.cwd).channel(created.channel.clone()).approvals();

@@ -93,6 +93,7 @@ pub async fn house_with(
         limits: Limits::default(),
         arbiters: Some(1),
         idle_after: None,
+        asks_expire_after: None,
         required: vec![],
     };
     let runtime = Runtime::start(config).await.unwrap();

@@ -168,6 +168,7 @@ fn questions_and_answers() {
         digest: "".into(),
         reasons: vec!["which branch?".into()],
         by: vec![],
+        expires: None,
     };
     let resolved = InputResolved {
         request,

@@ -1,6 +1,8 @@
 //! A question that outlives the process: `run --detach-on-ask`, `answer`, `resume` (C-DUR-4, C-ASK-1, 2, 3).
 
 use crate::support::{Done, Project, done, kinds};
+use portcullis::{Batch, Body, Claim, Journal, RequestId, Seq, SessionId, sqlite::SqliteJournal};
+use std::sync::Arc;
 
 const MODEL: &str = r#"{"turns": [
     {"prompt": "go", "steps": [
@@ -58,6 +60,81 @@ fn an_answer_from_another_process_lets_the_call_go_on() {
     command(&project, "resume", &[]).refused(&["no session was left with its turn open"]);
     command(&project, "resume", &["run-1"]).refused(&["run-1 has nothing left to do"]);
     assert_eq!(project.verify(&[]).code, Some(0), "{}", project.verify(&[]).out);
+}
+
+// C-DUR-8: an answer that is sent again under its name is told how it went; any other one is refused.
+#[test]
+fn an_answer_sent_again_is_the_same_answer() {
+    let project = parked();
+    for _ in 0..2 {
+        let answer = command(&project, "answer", &[REQUEST, "allow", "--id", "first"]);
+        assert_eq!(answer.code, Some(0), "{}{}", answer.out, answer.err);
+    }
+    command(&project, "answer", &[REQUEST, "allow", "--id", "second"]).refused(&["settled already"]);
+    command(&project, "answer", &[REQUEST, "allow", "--id", ""]).refused(&["no name for a command"]);
+    assert_eq!(lines(&project, "out"), 1);
+    let log = project.log(&["run-1", "--json"]);
+    assert_eq!(log.out.matches(r#""key":"first""#).count(), 1, "{}", log.out);
+}
+
+// C-ASK-1: an answer may say which arguments it is about, and counts for no others.
+#[test]
+fn an_answer_to_other_arguments_is_refused() {
+    let project = parked();
+    let asked = project.log(&["run-1", "--json"]);
+    let asked = asked.only("input/requested");
+    let digest =
+        asked.split(r#""digest":""#).nth(1).and_then(|rest| rest.split('"').next()).expect("a digest");
+    let answer = |digest: &str| command(&project, "answer", &[REQUEST, "allow", "--digest", digest]);
+    for other in ["0000", "", &format!("{digest}0")] {
+        answer(other).refused(&["other arguments", digest]);
+    }
+    assert_eq!(lines(&project, "out"), 0);
+    let answer = answer(&digest[..12].to_uppercase());
+    assert_eq!(answer.code, Some(0), "{}{}", answer.out, answer.err);
+    assert_eq!(lines(&project, "out"), 1);
+}
+
+/// The project's journal, as if its question had been asked with a time that is over.
+fn overdue(project: &Project) {
+    let file = project.path().join(".portcullis/journal.db");
+    let session = SessionId::new("run-1").unwrap();
+    tokio::runtime::Runtime::new().unwrap().block_on(async {
+        let journal = SqliteJournal::open(&file).unwrap();
+        let mut records = journal.read(&session, Seq(0), 1_000).await.unwrap();
+        drop(journal);
+        for record in &mut records {
+            if let Body::InputRequested(asked) = &mut Arc::make_mut(record).body {
+                asked.expires = Some(1_000);
+            }
+        }
+        for file in ["journal.db", "journal.db-wal", "journal.db-shm"] {
+            // The last two are there only while somebody has it open.
+            let _ = std::fs::remove_file(project.path().join(".portcullis").join(file));
+        }
+        let journal = SqliteJournal::open(&file).unwrap();
+        let mut own = journal.claim(&session, 1, Claim::CreateOrOpen).await.unwrap();
+        let batch = Batch { records, opens: vec![RequestId::from_text(REQUEST)], ..Batch::default() };
+        journal.append(&mut own, batch).unwrap().wait().await.unwrap();
+        journal.release(own).await.unwrap();
+    });
+}
+
+// C-ASK-3: an answer that comes after the question has expired is not taken; the session goes on without it.
+#[test]
+fn an_answer_after_its_time_is_not_taken() {
+    let project = parked();
+    overdue(&project);
+    let answer = command(&project, "answer", &[REQUEST, "allow", "--json"]);
+    assert_eq!(answer.code, Some(1), "{}{}", answer.out, answer.err);
+    assert!(
+        answer.err.contains("the answer was not taken") && answer.err.contains("expired"),
+        "{}",
+        answer.err
+    );
+    assert!(answer.only("input/resolved").contains(r#""resolution":"expired""#));
+    assert_eq!(lines(&project, "out"), 0);
+    assert!(answer.out.contains("and again"), "it goes on");
 }
 
 #[test]

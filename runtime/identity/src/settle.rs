@@ -55,6 +55,11 @@ impl<T> Settle<T> {
         Ok(())
     }
 
+    /// Whether the two are one cell.
+    pub fn is(&self, other: &Settle<T>) -> bool {
+        Arc::ptr_eq(&self.cell, &other.cell)
+    }
+
     /// Whether the cell is settled. A `false` may be out of date when it arrives; `true` is for ever.
     pub fn is_settled(&self) -> bool {
         matches!(*lock(&self.cell), State::Settled(_))

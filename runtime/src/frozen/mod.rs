@@ -47,6 +47,7 @@ mod tape;
 mod text;
 mod view;
 
+use std::fmt::Write as _;
 use std::hash::{Hash, Hasher};
 use std::sync::{Arc, OnceLock};
 
@@ -199,6 +200,16 @@ impl Frozen {
     /// SHA-256 of the exact text.
     pub fn sha256(&self) -> [u8; 32] {
         *self.0.digest.get_or_init(|| Sha256::digest(self.0.text.as_bytes()).into())
+    }
+
+    /// The same, hexadecimal.
+    pub fn sha256_hex(&self) -> Arc<str> {
+        let hex = self.sha256().iter().fold(String::with_capacity(64), |mut text, byte| {
+            // Writing to a String cannot fail.
+            let _ = write!(text, "{byte:02x}");
+            text
+        });
+        hex.into()
     }
 
     /// See [`View::compact`].

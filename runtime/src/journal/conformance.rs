@@ -266,6 +266,7 @@ async fn waits(journal: &dyn Journal) {
             digest: "0".into(),
             reasons: vec!["a person is to see this".into()],
             by: Vec::new(),
+            expires: None,
         };
         Draft::new(At::step(1, 1), body).seal(seq, 0)
     };

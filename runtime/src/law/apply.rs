@@ -1,9 +1,9 @@
 //! Applying a record: the rules of where it may stand. What it changes is in `change`.
 
-use super::{Body as CallBody, Call, Invalid, Request, State, Step, Turn};
+use super::{Body as CallBody, Call, Caused, Invalid, Request, State, Step, Turn, Whereabouts};
 use crate::{
-    Arguments, At, Body, CallPath, Draft, EndReason, Ended, Finish, Point, Record, Resolution, Seam, Seq,
-    Source, Subject, TurnContinuation, Verdict,
+    Arguments, At, Body, CallPath, Draft, EndReason, Ended, Finish, InputRequested, Point, Record,
+    Resolution, Seam, Seq, Source, Subject, TurnContinuation, Verdict,
 };
 use std::sync::Arc;
 
@@ -43,9 +43,16 @@ impl State {
             !self.closed || matches!(record.body, Body::SessionResumed(_) | Body::Own(_)),
             "the session is closed",
         )?;
+        if let Some(command) = &record.key {
+            need(!self.commands.contains_key(command), "this command has had its outcome")?;
+            need(self.caused_by(record).is_some(), "no command has such an outcome")?;
+        }
         let anywhere = matches!(
             record.body,
             Body::SessionCreated(_)
+                | Body::SessionCommand(_)
+                | Body::SessionLeft(_)
+                | Body::SessionWithdrawn(_)
                 | Body::SessionResumed(_)
                 | Body::SessionClosed(_)
                 | Body::ConfigInForce(_)
@@ -95,6 +102,7 @@ impl State {
                 | Body::ToolRewrite(_)
                 | Body::DecisionRecorded(_)
                 | Body::DecisionsRecorded(_)
+                | Body::DecisionBegun(_)
                 | Body::InputRequested(_)
                 | Body::InputResolved(_)
                 | Body::ToolDispatched(_)
@@ -117,12 +125,31 @@ impl State {
         )
     }
 
+    /// What the record is for the command that caused it.
+    pub(super) fn caused_by(&self, record: &Record) -> Option<Caused> {
+        match &record.body {
+            Body::PromptQueued(_) => Some(Caused::Queued(record.seq)),
+            Body::InputResolved(resolved) => Some(Caused::Answered(resolved.request.clone())),
+            Body::TurnCancelled(_) => self.open_turn().map(Caused::Cancelled),
+            Body::SessionWithdrawn(withdrawn) => Some(Caused::Withdrew(withdrawn.prompt)),
+            Body::SessionCommand(command) => {
+                Some(command.cancelled.map_or(Caused::Nothing, Caused::Cancelled))
+            }
+            _ => None,
+        }
+    }
+
     /// The rules of each type.
     fn place(&self, record: &Record) -> Checked {
         let turn = self.turn.as_deref();
         let step = turn.and_then(|t| t.step.as_ref());
         match &record.body {
             Body::SessionCreated(_) | Body::SessionResumed(_) | Body::ConfigInForce(_) => Ok(()),
+            Body::SessionLeft(_) => need(turn.is_some(), "no turn is open"),
+            Body::SessionCommand(_) => need(record.key.is_some(), "it names no command"),
+            Body::SessionWithdrawn(w) => {
+                need(self.whereabouts(w.prompt) == Whereabouts::Waits, "it is not waiting for a turn")
+            }
             Body::CompactionStarted(started) => {
                 let turn = turn.ok_or("no turn is open")?;
                 need(turn.compaction.is_none(), "a compaction is under way already")?;
@@ -291,16 +318,31 @@ impl State {
                 other => other.and_then(|()| self.sealed_before(record.at.call.as_ref())),
             },
             Body::DecisionRecorded(_) => self.decides(record),
+            Body::DecisionBegun(begun) => {
+                let (point, subject) = (begun.point, &begun.subject);
+                need(!self.has_begun(point, subject, &begun.id), "this handler has begun already")?;
+                need(
+                    self.decision_of(point, subject, &begun.id).is_none(),
+                    "this handler has decided already",
+                )?;
+                self.decides(record)
+            }
             Body::DecisionsRecorded(several) => {
                 need(several.decisions.len() > 1, "there are no several decisions in it")?;
                 self.decides(record)
             }
-            Body::InputRequested(_) => {
+            Body::InputRequested(asked) => {
                 let path = record.at.call.as_ref().ok_or("it names no call")?;
                 need(turn.is_some_and(|t| t.cancelled.is_none()), "the turn is cancelled")?;
                 self.call_at(record, |c| {
                     need(c.accepted() && !c.decided(), "the call is not at its gate")?;
-                    need(c.asked.is_none(), "a call asks once")
+                    need(c.asked.is_none(), "a call asks once")?;
+                    // C-ASK-1: an answer is bound to what would run.
+                    let bound = match c.sealed.as_ref().map(|sealed| &sealed.arguments) {
+                        Some(Arguments::Sealed { text }) => asked.digest == InputRequested::digest_of(text),
+                        _ => false,
+                    };
+                    need(bound, "its digest is of other arguments than the call's")
                 })?;
                 need(!self.has_decided(Point::Guard, &Subject::Call(path.clone())), "the gate is passed")?;
                 need(matches!(self.gate(path), Verdict::Ask { .. }), "nobody asks")

@@ -9,6 +9,11 @@ use std::sync::Arc;
 
 impl State {
     pub(super) fn change(&mut self, record: &Arc<Record>) {
+        if let Some(command) = &record.key
+            && let Some(caused) = self.caused_by(record)
+        {
+            self.commands.insert(command.clone(), caused);
+        }
         match &record.body {
             Body::SessionCreated(created) => {
                 self.created = Some(Arc::new(created.clone()));
@@ -23,9 +28,19 @@ impl State {
                     self.keep_started();
                     self.starts.push((record.seq, StartSource::Resume));
                 }
+                if let Some(turn) = self.turn.as_deref_mut() {
+                    turn.note_resumed();
+                }
                 self.orphan();
             }
             Body::SessionClosed(_) => self.closed = true,
+            Body::SessionCommand(_) => {}
+            Body::SessionLeft(_) => {
+                if let Some(turn) = self.turn.as_deref_mut() {
+                    turn.recovery.left = true;
+                }
+            }
+            Body::SessionWithdrawn(withdrawn) => _ = self.queue.remove(&withdrawn.prompt),
             Body::ConfigInForce(config) => {
                 self.config = Some(config.digest.clone());
                 self.limits = config.limits;
@@ -70,6 +85,7 @@ impl State {
 
     fn change_turn(&mut self, record: &Arc<Record>) {
         let Some(turn) = self.turn.as_deref_mut() else { return };
+        turn.note_progress(record);
         let tail = &mut self.tail;
         match &record.body {
             Body::UserMessage(m) => {
@@ -84,7 +100,9 @@ impl State {
                 turn.prompt = Some(m.from);
             }
             Body::PromptBlocked(m) => {
-                if self.queue.remove(&m.from).is_none() {
+                if self.queue.remove(&m.from).is_some() {
+                    turn.joined.push(m.from);
+                } else {
                     if turn.settled == 0 {
                         self.starts.clear();
                     }
@@ -110,6 +128,7 @@ impl State {
                 match m.from {
                     Some(seq) => {
                         self.queue.remove(&seq);
+                        turn.joined.push(seq);
                         turn.prompt = Some(seq);
                     }
                     None => {
@@ -123,6 +142,7 @@ impl State {
                 turn.steered = false;
                 turn.last = None;
                 turn.decisions.0.retain(|subject, _| !matches!(subject, Subject::Call(_)));
+                turn.begun.retain(|(_, subject, _)| !matches!(subject, Subject::Call(_)));
                 turn.step = Some(Step::new(turn.steps));
             }
             Body::StepEnd(_) => {
@@ -138,6 +158,9 @@ impl State {
                 turn.cancelled_at = record.seq;
             }
             Body::DecisionRecorded(_) | Body::DecisionsRecorded(_) => turn.decide(record),
+            Body::DecisionBegun(begun) => {
+                turn.begun.push((begun.point, begun.subject.clone(), begun.id.clone()));
+            }
             _ => {
                 if let Body::AssistantMessage(m) = &record.body
                     && (m.usage.is_some() || m.finish != Finish::Interrupted)
@@ -229,11 +252,13 @@ impl Turn {
         Turn {
             number,
             takes,
+            joined: Vec::new(),
             settled: 0,
             allowed: false,
             veto: None,
             prompt: None,
             decisions: Decisions::default(),
+            begun: Vec::new(),
             steps: 0,
             step: None,
             last: None,
@@ -247,6 +272,7 @@ impl Turn {
             begun_at,
             tail_at,
             compaction: None,
+            recovery: super::Recovery::default(),
             compaction_tried: false,
         }
     }

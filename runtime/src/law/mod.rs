@@ -11,6 +11,7 @@ mod close;
 mod compact;
 mod next;
 mod query;
+mod recovery;
 mod snapshot;
 mod transcript;
 
@@ -21,10 +22,10 @@ pub use snapshot::{Kept, Mark, Snapshot, Unfit, Written};
 pub use transcript::Transcript;
 
 use crate::{
-    AssistantMessage, CallPath, Content, Decided, Draft, EndReason, Finish, Frozen, HandlerDecision,
-    HandlerId, InputRequested, InputResolved, Limits, Message, Outcome, Point, QueueKind, Reason, Record,
-    RequestHeader, Seam, Seq, SessionCreated, SessionId, Source, StartSource, Subject, ToolCall, ToolResult,
-    ToolRewrite, TurnCancelled,
+    AssistantMessage, CallPath, CommandId, Content, Decided, Draft, EndReason, Finish, Frozen,
+    HandlerDecision, HandlerId, InputRequested, InputResolved, Limits, Message, Outcome, Point, QueueKind,
+    Reason, Record, RequestHeader, RequestId, Seam, Seq, SessionCreated, SessionId, Source, StartSource,
+    Subject, ToolCall, ToolResult, ToolRewrite, TurnCancelled,
 };
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -52,6 +53,8 @@ pub struct State {
     /// The starts whose `agent/session-start` is not closed yet, oldest first: rarely more than one.
     starts: Vec<(Seq, StartSource)>,
     queue: BTreeMap<Seq, Queued>,
+    /// The commands that have had an outcome.
+    commands: BTreeMap<CommandId, Caused>,
     turns: u64,
     turn: Option<Box<Turn>>,
     /// How the last turn that is over ended.
@@ -76,17 +79,48 @@ pub(crate) struct Queued {
     pub(crate) source: Source,
 }
 
+/// The outcome of a command.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[non_exhaustive]
+pub enum Caused {
+    /// The first record that it queued; what became of that stands behind it.
+    Queued(Seq),
+    /// It settled this question.
+    Answered(RequestId),
+    /// It cancelled this turn, or found it cancelled.
+    Cancelled(u64),
+    /// It took this prompt back.
+    Withdrew(Seq),
+    /// There was nothing to do.
+    Nothing,
+}
+
+/// Where something that was queued is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Whereabouts {
+    /// No turn has taken it.
+    Waits,
+    /// The open turn has.
+    InTurn(u64),
+    /// It is over, or was never there.
+    Over,
+}
+
 /// The open turn.
 #[derive(Debug, Clone)]
 struct Turn {
     number: u64,
     takes: Vec<(Seq, Queued)>,
+    /// Steering that joined it, allowed or blocked.
+    joined: Vec<Seq>,
     /// How many of `takes` became a message or were blocked.
     settled: usize,
     allowed: bool,
     veto: Option<Reason>,
     prompt: Option<Seq>,
     decisions: Decisions,
+    begun: Begun,
     steps: u32,
     step: Option<Step>,
     /// How the last step ended.
@@ -105,8 +139,19 @@ struct Turn {
     begun_at: Seq,
     tail_at: usize,
     compaction: Option<Compacting>,
+    recovery: Recovery,
     /// One was tried in this turn since the model last answered, and came to nothing.
     compaction_tried: bool,
+}
+
+/// How often the turn was taken up since it last came on, with something of its own under way each time.
+#[derive(Debug, Clone, Copy, Default)]
+struct Recovery {
+    taken_up: u32,
+    /// The session has left memory on purpose: the next time it is taken up says nothing against the turn.
+    left: bool,
+    /// It is given up, whatever stands behind that.
+    given_up: bool,
 }
 
 /// A compaction that has begun.
@@ -121,6 +166,9 @@ struct Compacting {
 /// neither hashes nor clones a key.
 #[derive(Debug, Clone, Default)]
 struct Decisions(BTreeMap<Subject, BTreeMap<Point, Vec<Arc<Record>>>>);
+
+/// The handlers that have begun and must not run twice: few have such.
+type Begun = Vec<(Point, Subject, HandlerId)>;
 
 impl Decisions {
     fn of(&self, point: Point, subject: &Subject) -> &[Arc<Record>] {
@@ -305,6 +353,28 @@ impl State {
         Some((&queued.content, &queued.source))
     }
 
+    /// What a command came to; `None` for one that is not known.
+    pub fn caused(&self, command: &CommandId) -> Option<&Caused> {
+        self.commands.get(command)
+    }
+
+    /// Where something is that was queued there.
+    pub fn whereabouts(&self, seq: Seq) -> Whereabouts {
+        if let Some(turn) = self.turn.as_deref() {
+            // Between two steps the first steering is being judged, or is about to be.
+            let between = turn.step.is_none() && turn.steps > 0;
+            let judged = between && self.steering().is_some_and(|(first, _)| *first == seq);
+            if judged || turn.joined.contains(&seq) || turn.takes.iter().any(|(taken, _)| *taken == seq) {
+                return Whereabouts::InTurn(turn.number);
+            }
+        }
+        // What code injects is no prompt.
+        match self.queue.get(&seq) {
+            Some(queued) if queued.kind.opens_turn() => Whereabouts::Waits,
+            _ => Whereabouts::Over,
+        }
+    }
+
     /// True when something that opens a turn waits.
     pub fn has_prompts(&self) -> bool {
         self.queue.values().any(|q| q.kind.opens_turn())
@@ -337,6 +407,12 @@ impl State {
     /// True when some handler of this point has decided about this subject.
     pub fn has_decided(&self, point: Point, subject: &Subject) -> bool {
         self.turn.as_deref().is_some_and(|t| !t.decisions.of(point, subject).is_empty())
+    }
+
+    /// True when a handler that must not run twice has begun to decide about this subject.
+    pub fn has_begun(&self, point: Point, subject: &Subject, id: &HandlerId) -> bool {
+        let begun = self.turn.as_deref().map_or(&[][..], |t| &t.begun);
+        begun.iter().any(|(p, s, by)| *p == point && s == subject && by == id)
     }
 
     /// The recorded decision of one handler, if it has decided.

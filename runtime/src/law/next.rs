@@ -51,6 +51,9 @@ impl State {
     /// What is owed next. `passed` is the point the driver has just finished, if closing it left no record.
     pub fn next(&self, passed: Option<&Passed>) -> Next {
         let Some(turn) = &self.turn else { return self.begin() };
+        if turn.recovery.given_up {
+            return Next::Commit(self.interrupt());
+        }
         if !turn.owed.is_empty() {
             return Next::Commit(turn.owed.clone());
         }
@@ -389,6 +392,9 @@ impl Next {
                     | Body::SessionResumed(_)
                     | Body::SubagentStarted(_)
                     | Body::SubagentEnded(_)
+                    | Body::SessionCommand(_)
+                    | Body::SessionLeft(_)
+                    | Body::SessionWithdrawn(_)
                     | Body::SessionClosed(_)
                     | Body::Own(_)
             );
@@ -423,7 +429,7 @@ impl Next {
                 }
                 Next::Commit(drafts) => drafts.first().is_some_and(|d| d.body() == body),
                 Next::Judge { point, subject } => match body {
-                    Body::DecisionRecorded(_) | Body::DecisionsRecorded(_) => {
+                    Body::DecisionRecorded(_) | Body::DecisionsRecorded(_) | Body::DecisionBegun(_) => {
                         body.decisions().is_some_and(|d| d.point == *point && d.subject == subject)
                     }
                     Body::UserMessage(_) | Body::PromptBlocked(_) => {

@@ -11,7 +11,10 @@ impl State {
 
     /// The call that [`State::next`] would name, without asking what it owes: for who only wants to know which.
     pub fn call_under_way(&self) -> Option<&CallPath> {
-        let turn = self.turn.as_deref().filter(|t| t.cancelled.is_none() && t.owed.is_empty())?;
+        let turn = self
+            .turn
+            .as_deref()
+            .filter(|t| t.cancelled.is_none() && t.owed.is_empty() && !t.recovery.given_up)?;
         turn.step.as_ref()?.open_call(false)
     }
 

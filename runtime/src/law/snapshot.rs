@@ -5,10 +5,10 @@
 //! that is at rest, which is small, replaces the one before it. The conversation, which is not, is added to what is kept
 //! of it already, and read from there when somebody wants to see it.
 
-use super::{Queued, State, Transcript};
+use super::{Caused, Queued, State, Transcript};
 use crate::{
-    Content, EndReason, Limits, Message, QueueKind, RequestHeader, Seq, SessionCreated, SessionId, Source,
-    StartSource,
+    CommandId, Content, EndReason, Limits, Message, QueueKind, RequestHeader, Seq, SessionCreated, SessionId,
+    Source, StartSource,
 };
 use serde::{Deserialize, Serialize};
 use std::sync::{Arc, OnceLock};
@@ -82,6 +82,7 @@ struct Rest {
     header: Option<Arc<RequestHeader>>,
     starts: Vec<(Seq, StartSource)>,
     queue: Vec<(Seq, QueueKind, Content, Source)>,
+    commands: Vec<(CommandId, Caused)>,
     turns: u64,
     ended: Option<EndReason>,
     tail: Vec<Message>,
@@ -146,6 +147,7 @@ impl Snapshot {
             header,
             starts,
             queue,
+            commands,
             turns,
             turn: _,
             ended,
@@ -169,6 +171,7 @@ impl Snapshot {
             header: header.clone(),
             starts: starts.clone(),
             queue: queue.iter().map(queued).collect(),
+            commands: commands.iter().map(|(id, caused)| (id.clone(), caused.clone())).collect(),
             turns: *turns,
             ended: ended.clone(),
             tail: tail.clone(),
@@ -233,6 +236,7 @@ impl Kept {
             header: rest.header,
             starts: rest.starts,
             queue: rest.queue.into_iter().map(queued).collect(),
+            commands: rest.commands.into_iter().collect(),
             turns: rest.turns,
             turn: None,
             ended: rest.ended,

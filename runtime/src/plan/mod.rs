@@ -222,6 +222,7 @@ impl Table {
             owner: owner.into(),
             matches: Matches::default(),
             deadline: DEFAULT_DEADLINE,
+            once: false,
             scope,
             decides,
         };

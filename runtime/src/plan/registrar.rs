@@ -4,13 +4,14 @@ use super::{Entry, Matches, Mounted, Scope, Table, TableError, ToolMatch};
 use crate::{
     Execution, HandlerId, Outcome, Point, Reason,
     seam::{
-        Boundary, ChildEnded, ChildObserver, ChildStarting, Committed, Compact, Compacting, Compaction,
-        Continue, Ending, Gate, Guard, Handler, HandlerSource, IntoReply, Next, Planned, PostExecute,
-        PreExecute, PromptSubmit, Proposal, Proposed, ResultObserver, Returned, Review, Rewrite, Seam,
-        SessionStart, Started, Starting, StopTurn, SubagentStart, Submit, Submitted, TurnContinuation,
-        TurnStop, Wrapper,
+        Boundary, BoxError, ChildEnded, ChildObserver, ChildStarting, Committed, Compact, Compacting,
+        Compaction, Continue, Ending, Gate, Guard, Handler, HandlerSource, IntoReply, Next, Planned,
+        PostExecute, PreExecute, PromptSubmit, Proposal, Proposed, Reply, ResultObserver, Returned, Review,
+        Rewrite, Seam, SessionStart, Started, Starting, StopTurn, SubagentStart, Submit, Submitted,
+        TurnContinuation, TurnStop, Wrapper,
     },
 };
+use futures::future::LocalBoxFuture;
 use std::{ops::RangeInclusive, sync::Arc, time::Duration};
 
 /// Registers one owner's handlers. `tools`, `channel`, `depth` and `within` narrow what is registered inside their
@@ -20,6 +21,7 @@ pub struct Registrar<'t> {
     pub(super) owner: Arc<str>,
     pub(super) matches: Matches,
     pub(super) deadline: Duration,
+    pub(super) once: bool,
     pub(super) scope: Scope,
     /// The host let this owner decide.
     pub(super) decides: bool,
@@ -32,6 +34,7 @@ impl Registrar<'_> {
             owner: self.owner.clone(),
             matches: self.matches.clone(),
             deadline: self.deadline,
+            once: self.once,
             scope: self.scope,
             decides: self.decides,
         };
@@ -65,6 +68,14 @@ impl Registrar<'_> {
     /// What is registered inside has this time limit.
     pub fn within(&mut self, limit: Duration, inside: impl FnOnce(&mut Registrar<'_>)) -> &mut Self {
         self.narrowed(|at| at.deadline = limit, inside);
+        self
+    }
+
+    /// Handlers registered inside must not run twice for one decision, whatever happens to their process. One that was cut
+    /// off counts as failed for that decision; without this it runs again. Costs a record and a wait for the disk before
+    /// each run. Guards, wrappers and observers are not concerned.
+    pub fn once(&mut self, inside: impl FnOnce(&mut Registrar<'_>)) -> &mut Self {
+        self.narrowed(|at| at.once = true, inside);
         self
     }
 
@@ -189,8 +200,9 @@ impl Registrar<'_> {
     pub fn handler<S: Seam>(&mut self, name: &str, handler: impl Handler<S>) -> &mut Self {
         let id = HandlerId::new(self.owner.clone(), name);
         if self.may(S::POINT, &id) {
-            let planned =
-                Arc::new(Planned { id, deadline: self.deadline, run: Arc::new(handler), native: true });
+            let run: Arc<dyn Handler<S>> =
+                if self.once { Arc::new(Once(handler)) } else { Arc::new(handler) };
+            let planned = Arc::new(Planned { id, deadline: self.deadline, run, native: true });
             let (matches, scope) = (self.matches.clone(), self.scope);
             S::entries_mut(self.table).push(Entry::One { planned, matches, scope });
         }
@@ -243,6 +255,19 @@ impl Registrar<'_> {
             return false;
         }
         self.table.name(point, id);
+        true
+    }
+}
+
+/// A handler that runs once.
+struct Once<H>(H);
+
+impl<S: Seam, H: Handler<S>> Handler<S> for Once<H> {
+    fn decide(&self, input: S::Input) -> LocalBoxFuture<'_, Result<Reply<S::Decision>, BoxError>> {
+        self.0.decide(input)
+    }
+
+    fn once(&self) -> bool {
         true
     }
 }

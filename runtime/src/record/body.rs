@@ -1,7 +1,7 @@
 //! What records say: one struct a type, and the table of types.
 
 use super::carried::Carried;
-use super::decision::{DecisionRecorded, DecisionsRecorded};
+use super::decision::{DecisionBegun, DecisionRecorded, DecisionsRecorded};
 use crate::{
     Content, Ended, Finish, Frozen, HandlerId, Outcome, Point, Reason, RequestHeader, RequestId, Seq,
     SessionId, Source, Usage, outcome::CauseName, plan::Registered,
@@ -75,6 +75,12 @@ bodies! {
     SessionCreated = "session/created" v 1;
     /// A process took the session up again; whatever was in flight before is orphaned.
     SessionResumed = "session/resumed" v 1;
+    /// A process gave the session up on purpose, with work of the open turn under way.
+    SessionLeft = "session/left" v 1;
+    /// A command had nothing to do, or what it asked for was done already; its name is taken.
+    SessionCommand = "session/command" v 1;
+    /// A prompt that no turn had taken was taken back.
+    SessionWithdrawn = "session/withdrawn" v 1;
     /// The session is over.
     SessionClosed = "session/closed" v 1;
     /// The configuration from here on.
@@ -107,6 +113,8 @@ bodies! {
     DecisionRecorded = "decision/recorded" v 1;
     /// Several handlers of a point decided without a pause between them.
     DecisionsRecorded = "decisions/recorded" v 1;
+    /// A handler that must not run twice is about to run.
+    DecisionBegun = "decision/begun" v 1;
     /// A person is asked.
     InputRequested = "input/requested" v 1;
     /// The question is settled.
@@ -178,6 +186,29 @@ pub struct Seed {
 /// `session/resumed`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct SessionResumed {}
+
+/// `session/left`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct SessionLeft {}
+
+/// `session/command`: the command is the record's key.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SessionCommand {
+    /// The turn that was being cancelled already; none when there was nothing to cancel.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cancelled: Option<u64>,
+}
+
+/// `session/withdrawn`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SessionWithdrawn {
+    /// The queued record.
+    pub prompt: Seq,
+    /// Who took it back.
+    pub by: Source,
+    /// Why.
+    pub cause: CauseName,
+}
 
 /// `session/closed`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -478,6 +509,16 @@ pub struct InputRequested {
     pub reasons: Vec<Reason>,
     /// Who asks.
     pub by: Vec<HandlerId>,
+    /// When it expires, in milliseconds since 1970 by the host's clock; never, without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires: Option<u64>,
+}
+
+impl InputRequested {
+    /// What binds an answer to these arguments.
+    pub fn digest_of(arguments: &Frozen) -> Arc<str> {
+        arguments.sha256_hex()
+    }
 }
 
 /// How a question was settled.

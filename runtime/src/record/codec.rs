@@ -1,10 +1,10 @@
 //! Records as text: one JSON object a record, as the journals keep it and `--json` prints it.
 //!
 //! `{"seq":0,"time":…,"type":"session/created","v":1,"turn":…,"step":…,"call":[…],"data":{…}}`; `turn`, `step` and `call`
-//! only where they apply, `"ignorable":true` for an owner's record.
+//! only where they apply, `"key"` where a command caused it, `"ignorable":true` for an owner's record.
 
 use super::{At, Body, Record};
-use crate::{CallPath, Frozen, Seq, seam::OwnRecord};
+use crate::{CallPath, CommandId, Frozen, Seq, seam::OwnRecord};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use std::sync::Arc;
@@ -22,6 +22,8 @@ struct Envelope<'a> {
     step: Option<u32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     call: Option<CallPath>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    key: Option<CommandId>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     ignorable: bool,
     #[serde(borrow)]
@@ -114,6 +116,7 @@ fn write(record: &Record, data: String) -> String {
         turn: record.at.turn,
         step: record.at.step,
         call: record.at.call.clone(),
+        key: record.key.clone(),
         ignorable: matches!(record.body, Body::Own(_)),
         data: &data,
     };
@@ -175,5 +178,5 @@ fn read(envelope: Envelope<'_>, data: &str) -> Result<Record, DecodeError> {
             return Err(DecodeError::UnknownType { seq: envelope.seq, kind: envelope.kind.into_owned() });
         }
     };
-    Ok(Record { seq: envelope.seq, time: envelope.time, at, body })
+    Ok(Record { seq: envelope.seq, time: envelope.time, at, key: envelope.key, body })
 }

@@ -84,6 +84,18 @@ pub struct HandlerDecision {
     pub ms: u64,
 }
 
+/// `decision/begun`: on disk before a handler runs that must not run twice for one decision.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DecisionBegun {
+    /// The point.
+    pub point: Point,
+    /// What it decides about.
+    pub subject: Subject,
+    /// Who.
+    #[serde(flatten)]
+    pub id: HandlerId,
+}
+
 /// The decisions that a record holds.
 #[derive(Debug, Clone, Copy)]
 pub struct Decisions<'r> {
@@ -91,7 +103,7 @@ pub struct Decisions<'r> {
     pub point: Point,
     /// What they are about.
     pub subject: &'r Subject,
-    /// Who decided what, in order; never empty in a log that the law accepts.
+    /// Who decided what, in order; nobody in `decision/begun`, and in no other record of a log that the law accepts.
     pub made: &'r [HandlerDecision],
 }
 
@@ -111,7 +123,8 @@ impl Deref for DecisionRecorded {
 }
 
 impl Body {
-    /// The decisions that a record holds: one of `decision/recorded`, several of `decisions/recorded`.
+    /// The decisions that a record holds: one of `decision/recorded`, several of `decisions/recorded`, none yet of
+    /// `decision/begun`.
     pub fn decisions(&self) -> Option<Decisions<'_>> {
         match self {
             Body::DecisionRecorded(DecisionRecorded { point, subject, made }) => {
@@ -119,6 +132,9 @@ impl Body {
             }
             Body::DecisionsRecorded(DecisionsRecorded { point, subject, decisions }) => {
                 Some(Decisions { point: *point, subject, made: decisions })
+            }
+            Body::DecisionBegun(DecisionBegun { point, subject, .. }) => {
+                Some(Decisions { point: *point, subject, made: &[] })
             }
             _ => None,
         }

@@ -12,7 +12,7 @@ pub use carried::Carried;
 pub use codec::{DecodeError, RecordHeader, decode, decode_apart, decode_header, encode, encode_apart};
 pub use decision::*;
 
-use crate::{CallPath, Seq};
+use crate::{CallPath, CommandId, Seq};
 use std::sync::Arc;
 
 /// One record. Frozen: it is shared by `Arc` from the moment it is made.
@@ -24,6 +24,8 @@ pub struct Record {
     pub time: u64,
     /// What it is about.
     pub at: At,
+    /// The command that it is the outcome of. One a session.
+    pub key: Option<CommandId>,
     /// What it says.
     pub body: Body,
 }
@@ -68,7 +70,15 @@ pub struct Draft {
 impl Draft {
     /// A record-to-be.
     pub fn new(at: At, body: impl Into<Body>) -> Draft {
-        Draft { record: Arc::new(Record { seq: Seq(0), time: 0, at, body: body.into() }) }
+        Draft { record: Arc::new(Record { seq: Seq(0), time: 0, at, key: None, body: body.into() }) }
+    }
+
+    /// As the outcome of this command.
+    pub fn of_command(mut self, command: Option<CommandId>) -> Draft {
+        if command.is_some() {
+            Arc::make_mut(&mut self.record).key = command;
+        }
+        self
     }
 
     /// What it is about.

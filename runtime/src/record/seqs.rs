@@ -26,7 +26,9 @@ impl Body {
             Body::SteeringMessage(message) => message.from = message.from.map(to),
             Body::TurnEnd(end) => end.dropped.iter_mut().for_each(|seq| *seq = to(*seq)),
             Body::DecisionRecorded(decided) => decided.subject = decided.subject.with_seqs(to),
+            Body::DecisionBegun(begun) => begun.subject = begun.subject.with_seqs(to),
             Body::DecisionsRecorded(several) => several.subject = several.subject.with_seqs(to),
+            Body::SessionWithdrawn(withdrawn) => withdrawn.prompt = to(withdrawn.prompt),
             Body::CompactionStarted(CompactionStarted { from, to: last, .. })
             | Body::CompactionEnded(CompactionEnded { from, to: last, .. }) => {
                 (*from, *last) = (to(*from), to(*last));
@@ -34,6 +36,8 @@ impl Body {
             // A fork's seed names a record of another log.
             Body::SessionCreated(_)
             | Body::SessionResumed(_)
+            | Body::SessionLeft(_)
+            | Body::SessionCommand(_)
             | Body::SessionClosed(_)
             | Body::ConfigInForce(_)
             | Body::PromptQueued(_)

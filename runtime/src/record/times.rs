@@ -11,6 +11,7 @@ impl Body {
             Body::DecisionRecorded(decided) => decided.made.ms = 0,
             Body::DecisionsRecorded(several) => several.decisions.iter_mut().for_each(|made| made.ms = 0),
             Body::ToolReturned(returned) => returned.ms = 0,
+            Body::InputRequested(asked) => asked.expires = None,
             Body::Own(own) => *own = without_ms(own),
             _ => {}
         }

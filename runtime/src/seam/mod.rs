@@ -226,6 +226,9 @@ pub enum Failure {
         /// The limit in milliseconds.
         limit_ms: u64,
     },
+    /// Its process ended before it had answered, and it is declared to run once.
+    #[error("was cut off with its process, and must not run twice")]
+    CutOff,
     /// What it returned makes no sense at its point.
     #[error("answered nonsense: {message}")]
     Nonsense {
@@ -457,6 +460,13 @@ impl Decision {
 pub trait Handler<S: Seam>: Send + Sync + 'static {
     /// Decides. A panic, an error or running into the deadline is a failure and is answered by [`Seam::failed`].
     fn decide(&self, input: S::Input) -> LocalBoxFuture<'_, Result<Reply<S::Decision>, BoxError>>;
+
+    /// True for one that must not run twice for one decision, whatever happens to its process: that it begins is on disk
+    /// before it does (`decision/begun`, a record and a wait), and if it was cut off, it counts as failed. Any other
+    /// handler that was cut off runs again. See [`Registrar::once`](crate::Registrar::once).
+    fn once(&self) -> bool {
+        false
+    }
 }
 
 impl<S: Seam, F, R> Handler<S> for F

@@ -25,6 +25,9 @@ pub fn log(records: &[Arc<Record>], limits: Limits) {
             Body::SessionCreated(_) => assert_eq!(i, 0, "C-LOG-1: created once, first"),
             Body::SessionResumed(_)
             | Body::SessionClosed(_)
+            | Body::SessionCommand(_)
+            | Body::SessionLeft(_)
+            | Body::SessionWithdrawn(_)
             | Body::ConfigInForce(_)
             | Body::PromptQueued(_)
             | Body::Own(_) => continue,

@@ -167,7 +167,11 @@ impl Driver {
             53 => self.queue(QueueKind::Inject, Source::owner("app")),
             54 => self.queue(QueueKind::Child, Source::owner("app")),
             55 => self.queue(QueueKind::Hook, Source::owner("hooks")),
+            56 if self.log.len().is_multiple_of(3) => self.withdraw(),
             56 => self.add(At::session(), super::config(self.limits)),
+            57 if self.log.len().is_multiple_of(3) => {
+                self.add_of_command(At::session(), SessionCommand { cancelled: None })
+            }
             57 => self.add(At::session(), Body::Own(super::own("hook/invoked", r#"{"late":true}"#))),
             58 if self.state.open_turn().is_some() && self.state.cancelled().is_none() => {
                 self.note("cancelled");
@@ -183,9 +187,29 @@ impl Driver {
         }
     }
 
+    /// Takes back a prompt that waits, if one does.
+    fn withdraw(&mut self) -> Alive {
+        let waits = |seq: &Seq| self.state.whereabouts(*seq) == law::Whereabouts::Waits;
+        let Some(prompt) = self.state.waiting().find(waits) else { return Ok(()) };
+        let withdrawn = SessionWithdrawn { prompt, by: Source::User, cause: CauseName(Cause::User) };
+        self.note("withdrawn");
+        self.add_of_command(At::session(), withdrawn)?;
+        assert_eq!(self.state.whereabouts(prompt), law::Whereabouts::Over);
+        Ok(())
+    }
+
+    /// Under a name that no other command has.
+    fn add_of_command(&mut self, at: At, body: impl Into<Body>) -> Alive {
+        let command = CommandId::new(format!("c{}", self.log.len())).expect("a name");
+        let draft = Draft::new(at, body).of_command(Some(command.clone()));
+        self.commit(vec![draft])?;
+        assert!(self.state.caused(&command).is_some());
+        Ok(())
+    }
+
     fn queue(&mut self, kind: QueueKind, source: Source) -> Alive {
         let text = format!("sent at {}", self.log.len());
-        self.add(At::session(), super::queued(kind, &text, source))
+        self.add_of_command(At::session(), super::queued(kind, &text, source))
     }
 
     /// Drops everything but the log's text, and takes the session up again.
@@ -197,6 +221,10 @@ impl Driver {
         self.state = State::fold(&self.log).expect("our own log");
         self.passed = None;
         self.nested_passed.clear();
+        if self.state.open_turn().is_some() && self.kills.is_multiple_of(4) {
+            // It was left on purpose.
+            self.push(&Duty::Next, Draft::new(At::session(), SessionLeft {}));
+        }
         let resumed = Draft::new(At::session(), SessionResumed {});
         self.push(&Duty::Next, resumed);
     }
@@ -313,6 +341,16 @@ impl Driver {
             // While the handler is deciding.
             if made.is_empty() || self.tape.once_in(2) {
                 self.decide(point, subject, at, duty, (&mut own, &mut made))?;
+                self.outside()?;
+                if self.state.cancelled().is_some() {
+                    return Ok(());
+                }
+            }
+            if self.log.len().is_multiple_of(9) && !self.state.has_begun(point, subject, &id) {
+                // One that must not run twice; cut off, it has failed, which is a decision like any other.
+                self.decide(point, subject, at, duty, (&mut own, &mut made))?;
+                let begun = DecisionBegun { point, subject: subject.clone(), id: id.clone() };
+                self.commit_for(duty.clone(), vec![Draft::new(at.clone(), begun)])?;
                 self.outside()?;
                 if self.state.cancelled().is_some() {
                     return Ok(());
@@ -491,7 +529,9 @@ impl Driver {
             CallOwes::Ask { by, reasons } => {
                 let key = CallKey { turn, step, call: path.clone() };
                 let request = RequestId::of(&super::session(), &key);
-                let asked = InputRequested { request, digest: "00".into(), reasons, by };
+                let arguments = self.state.call_facts(path).and_then(|facts| facts.arguments);
+                let digest = InputRequested::digest_of(&arguments.expect("sealed before it asks"));
+                let asked = InputRequested { request, digest, reasons, by, expires: None };
                 self.commit_for(duty.clone(), vec![Draft::new(at, asked)])?;
             }
             CallOwes::Answer(request) => {
