@@ -352,6 +352,7 @@ pub(crate) async fn open_session(
     let handle = match again {
         Some(Again::Afresh(handle)) => {
             handle.control.restarted(own.commits.clone());
+            handle.presence.is_here();
             handle
         }
         Some(Again::Back(handle)) => {

@@ -10,7 +10,7 @@ use crate::{
     stored::Line,
 };
 use portcullis_runtime::{
-    Body, Claim, Commits, JournalError, Ownership, RequestId, Seq, SessionId, journal::Chain,
+    Body, Claim, CommandId, Commits, JournalError, Ownership, RequestId, Seq, SessionId, journal::Chain,
 };
 use rusqlite::{Connection, Transaction, TransactionBehavior, params};
 use std::{
@@ -265,8 +265,8 @@ impl Step<'_> {
 
     fn insert(&self, append: &Append, chain: &mut Chain) -> Result<(), Trouble> {
         let mut insert = self.transaction.prepare_cached(
-            "INSERT INTO records (session, seq, epoch, type, v, time, turn, step, call, record, hash, blob)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
+            "INSERT INTO records (session, seq, epoch, type, v, time, turn, step, call, record, hash, blob, key)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
         )?;
         for record in &append.batch.records {
             let Line { text, blob } = Line::put(self.transaction, &append.session, record)?;
@@ -284,6 +284,7 @@ impl Step<'_> {
                     text,
                     chain.next(&append.session, &text, blob.as_ref()),
                     blob,
+                    record.key.as_ref().map(CommandId::as_str),
                 ])
                 .map_err(|e| Line::refused(&append.session, record.seq, text.len(), e))?;
         }

@@ -3,7 +3,10 @@
 mod common;
 
 use common::{claimed, length, named, write};
-use portcullis_runtime::{Claim, Journal, JournalError, Seq, Ticket, journal::conformance::prompts};
+use portcullis_runtime::{
+    At, Batch, Claim, CommandId, Draft, Journal, JournalError, PromptQueued, QueueKind, Seq, Source, Ticket,
+    journal::conformance::prompts,
+};
 use portcullis_sqlite::{APPEND_BYTES, QUEUE_RECORDS, SqliteJournal};
 use rusqlite::Connection;
 use tokio::task::JoinSet;
@@ -27,6 +30,40 @@ async fn a_reopened_journal_has_what_was_acknowledged() {
     let mut own = journal.claim(&named("s"), 2, Claim::OpenOnly).await.unwrap();
     assert_eq!((own.head, own.epoch), (Seq(5), epoch + 1));
     write(&journal, &mut own, 1).await;
+}
+
+// C-DUR-8: the name of a command is kept with the record that it caused, also beside data that stand apart, and a session
+// has it once.
+#[tokio::test]
+async fn a_commands_name_is_kept_with_its_record() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("journal.db");
+    let journal = SqliteJournal::open(&file).unwrap();
+    let (mut own, mut other) = (claimed(&journal, "s").await, claimed(&journal, "t").await);
+    let sent = |seq: u64, text: &str, name: &str| {
+        let queued = PromptQueued { kind: QueueKind::Prompt, content: text.into(), source: Source::User };
+        let draft = Draft::new(At::session(), queued).of_command(Some(CommandId::new(name).unwrap()));
+        Batch { records: vec![draft.seal(Seq(seq), 1)], ..Batch::default() }
+    };
+    let large = "x".repeat(100_000);
+    for (seq, text, name) in [(0, "small", "one"), (1, large.as_str(), "two")] {
+        journal.append(&mut own, sent(seq, text, name)).unwrap().wait().await.unwrap();
+    }
+    journal.append(&mut other, sent(0, "small", "one")).unwrap().wait().await.unwrap();
+    let read = journal.read(&named("s"), Seq(0), 9).await.unwrap();
+    let keys: Vec<_> = read.iter().map(|r| r.key.as_ref().map(|key| key.as_str().to_owned())).collect();
+    assert_eq!(keys, [Some("one".to_owned()), Some("two".to_owned())]);
+    let again = journal.append(&mut own, sent(2, "again", "one")).unwrap().wait().await;
+    assert!(again.is_err(), "{again:?}");
+    assert_eq!(journal.read(&named("s"), Seq(0), 9).await.unwrap().len(), 2);
+    drop(journal);
+    let sql = Connection::open(&file).unwrap();
+    let kept: i64 = sql
+        .query_row("SELECT count(*) FROM records WHERE session = 's' AND key IN ('one', 'two')", [], |row| {
+            row.get(0)
+        })
+        .unwrap();
+    assert_eq!(kept, 2);
 }
 
 // C-DUR-5: many sessions share one sync
