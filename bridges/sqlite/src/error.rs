@@ -38,6 +38,16 @@ pub enum OpenError {
         /// What was found.
         why: String,
     },
+    /// The folder has another number of files: a session stays in the file that it was begun in.
+    #[error("the journal in `{}` has {found} files, not {asked}: open it with {found}", folder.display())]
+    Shards {
+        /// The folder.
+        folder: PathBuf,
+        /// How many it has.
+        found: u16,
+        /// How many were asked for.
+        asked: u16,
+    },
     /// A newer version wrote it.
     #[error("the journal `{}` has schema {found}, this version knows up to {known}: use the newer version", file.display())]
     SchemaTooNew {

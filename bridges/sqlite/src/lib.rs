@@ -34,6 +34,7 @@ mod pens;
 mod queue;
 mod reader;
 mod schema;
+mod shards;
 mod stored;
 mod tail;
 mod verify;
@@ -42,6 +43,7 @@ mod writer;
 
 pub use error::OpenError;
 pub use schema::SCHEMA;
+pub use shards::ShardedJournal;
 pub use tail::TornTail;
 
 use futures::{channel::oneshot, future::BoxFuture};
