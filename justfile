@@ -7,7 +7,7 @@ default:
 check:
     scripts/check
 
-# One part of it: fmt, clippy, docs, tests, loom, example, bench.
+# One part of it: fmt, clippy, docs, tests, faults, loom, example, bench.
 part NAME:
     scripts/check {{NAME}}
 
@@ -22,3 +22,7 @@ bench:
 # The example session.
 demo:
     cargo run --release -- run examples/first-session --yes
+
+# Cuts the power of a writing journal twenty times, beside a control that must lose. Needs root and loop devices.
+power-cut:
+    cargo test --release -p portcullis-sqlite --test power_cut -- --ignored --nocapture

@@ -42,9 +42,9 @@ mod builder;
 pub use agent::{AgentKind, agent_tool};
 pub use builder::{Builder, ForkSessionError, OpenError, Runtime};
 pub use portcullis_actors::{
-    Answer, AnswerError, Ask, CancelError, Cancelled, Command, Event, Events, ForkFailed, Health, Leftover,
-    LiveCall, PromptRef, Session, SessionOptions, Stall, StartError, SubmitError, Turn, TurnCost, TurnEnds,
-    blocking,
+    Answer, AnswerError, Ask, CancelError, Cancelled, Command, Divergence, Event, Events, ForkFailed, Health,
+    Leftover, LiveCall, PromptRef, ReplayError, Replayed, Session, SessionOptions, Stall, StartError,
+    SubmitError, Taken, Turn, TurnCost, TurnEnds, blocking, replay,
 };
 pub use portcullis_models::ScriptedModel;
 pub use portcullis_runtime::*;

@@ -9,6 +9,7 @@ use crate::{
     host::Host,
     judge::Stop,
     ledger::Ledger,
+    replay::Cue,
     runtime::{Profile, Shared},
     watchdog::{Pulse, Who},
 };
@@ -33,6 +34,8 @@ pub(crate) struct SessionCx {
     pub(crate) shared: Arc<Shared>,
     /// What the session runs under.
     pub(crate) profile: Arc<Profile>,
+    /// It is a replay: foreign code has answered already.
+    pub(crate) cue: Option<Arc<Cue>>,
     /// Where its questions surface: at the root of its tree (C-ASK-4).
     pub(crate) asks: Arc<Control>,
     pub(crate) host: Addr<Host>,

@@ -6,9 +6,10 @@ use crate::{
     cx::{Room, SessionCx},
     handles::{INGRESS, Session, SessionInner},
     leave::looks,
-    ledger::{Ledger, now_ms},
+    ledger::{Ledger, SNAPSHOT_RECORDS, now_ms},
     presence::Presence,
     registry::RegistryActor,
+    replay::Cue,
     runtime::{Profile, SessionOptions, Shared, UnderWay},
     session::{Drain, Parked, SessionActor, give_up, leave},
     watchdog::Pulse,
@@ -19,7 +20,7 @@ use portcullis_identity::Intake;
 use portcullis_runtime::{
     At, Claim, Draft, JournalError, Parent, Record, Seq, SessionCreated, SessionId, SessionInfo,
     SessionResumed,
-    law::{Invalid, State},
+    law::{Invalid, Mark, State},
 };
 use std::{
     cell::{Cell, RefCell},
@@ -137,6 +138,8 @@ pub(crate) struct Opening {
     pub(crate) options: SessionOptions,
     pub(crate) profile: Arc<Profile>,
     pub(crate) child: Option<ChildOf>,
+    /// It is a replay.
+    pub(crate) cue: Option<Arc<Cue>>,
 }
 
 /// Where a subagent's session comes from.
@@ -284,7 +287,7 @@ pub(crate) async fn open_session(
     again: Option<Again>,
 ) -> Result<(Session, Addr<SessionActor>), OpenError> {
     let shared = kit.shared;
-    let Opening { id, options, profile, child } = opening.clone();
+    let Opening { id, options, profile, child, cue } = opening.clone();
     let cwd = options.cwd.to_str().filter(|_| options.cwd.is_absolute());
     let cwd = cwd.ok_or_else(|| OpenError::Cwd(options.cwd.display().to_string()))?;
     if again.is_none() && kit.room.find(&id).is_some() {
@@ -294,8 +297,10 @@ pub(crate) async fn open_session(
         return Err(OpenError::Subagent { session: id, parent });
     }
     let mut own = shared.journal.claim(&id, shared.incarnation, Claim::CreateOrOpen).await?;
-    let mut state = match fold(&shared, &id, own.head).await {
-        Ok(state) => state,
+    // A session whose actor panicked may have done so over its snapshot.
+    let trusted = !matches!(again, Some(Again::Afresh(_)));
+    let (mut state, mark) = match fold(&shared, &id, own.head, trusted).await {
+        Ok(folded) => folded,
         Err(error) => {
             shared.journal.release(own).await?;
             return Err(error);
@@ -336,6 +341,9 @@ pub(crate) async fn open_session(
         drafts.push(Draft::new(At::session(), profile.config.clone()));
     }
     let records = seal(&mut state, drafts, &id)?;
+    if let Some(cue) = &cue {
+        records.iter().for_each(|record| cue.made(record));
+    }
     if !records.is_empty() {
         let batch = portcullis_runtime::Batch { records, ..Default::default() };
         let _enqueued = shared.journal.append(&mut own, batch)?;
@@ -373,7 +381,7 @@ pub(crate) async fn open_session(
     };
     let cx = Rc::new(SessionCx {
         info: handle.info.clone(),
-        ledger: Ledger::new(state, own, shared.journal.clone()),
+        ledger: Ledger::new(state, own, shared.journal.clone()).with_mark(mark).cued(cue.clone()),
         control: handle.control.clone(),
         approvals: options.approvals,
         is_child: child.is_some(),
@@ -382,6 +390,7 @@ pub(crate) async fn open_session(
         leaving: Cell::default(),
         asks: child.map_or_else(|| handle.control.clone(), |child| child.asks),
         profile,
+        cue,
         host: kit.host.clone(),
         room: kit.room.clone(),
         agents: Rc::default(),
@@ -395,6 +404,7 @@ pub(crate) async fn open_session(
         turn_over: Default::default(),
         span: tracing::info_span!("session", session = %id),
     });
+    cx.ledger.feed()?;
     cx.start_counting();
     kit.room.enter(cx.clone());
     let actor = SessionActor {
@@ -409,8 +419,48 @@ pub(crate) async fn open_session(
     Ok((Session { inner: handle }, actor.start()))
 }
 
-async fn fold(shared: &Shared, id: &SessionId, head: Seq) -> Result<State, OpenError> {
-    let mut state = State::new();
+/// The state that a log comes to, from its last snapshot on or from its first record.
+async fn fold(
+    shared: &Shared,
+    id: &SessionId,
+    head: Seq,
+    trusted: bool,
+) -> Result<(State, Option<Mark>), OpenError> {
+    if trusted && let Some((state, mark)) = kept(shared, id, head).await {
+        match go_on(shared, id, head, state).await {
+            Ok(state) => return Ok((state, Some(mark))),
+            Err(OpenError::Unlawful { invalid, .. }) => {
+                tracing::warn!(session = %id, %invalid, "a snapshot does not fit the log behind it");
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok((go_on(shared, id, head, State::new()).await?, None))
+}
+
+/// A cache: whatever is wrong with it, the log has everything.
+async fn kept(shared: &Shared, id: &SessionId, head: Seq) -> Option<(State, Mark)> {
+    // One that is shorter has none.
+    if head.0 < SNAPSHOT_RECORDS || !shared.journal.keeps() {
+        return None;
+    }
+    let kept = match shared.journal.kept(id).await {
+        Ok(kept) => kept?,
+        Err(error) => {
+            tracing::warn!(session = %id, %error, "the session's snapshot could not be read");
+            return None;
+        }
+    };
+    match kept.restore(id) {
+        Ok((state, mark)) => (state.head() <= head).then_some((state, mark)),
+        Err(unfit) => {
+            tracing::warn!(session = %id, %unfit, "the session is opened from its log alone");
+            None
+        }
+    }
+}
+
+async fn go_on(shared: &Shared, id: &SessionId, head: Seq, mut state: State) -> Result<State, OpenError> {
     while state.head() < head {
         let page = shared.journal.read(id, state.head(), PAGE).await?;
         if page.is_empty() {

@@ -4,7 +4,7 @@
 use crate::{
     contain::{First, answered, contain, first},
     cx::SessionCx,
-    hooks,
+    hooks, replay,
     stopwatch::Stopwatch,
     watchdog::{Row, Who},
 };
@@ -57,6 +57,9 @@ pub(crate) async fn judge<S: Seam>(
     let table = &cx.profile.table;
     if table.is_bare::<S>() {
         return Ok(());
+    }
+    if let Some(cue) = &cx.cue {
+        return replay::judge(cx, cue, &at, S::POINT, &subject, cancel).await;
     }
     let parts: &[Part] = if S::NATIVE_FIRST { &[Part::Native, Part::Bridges] } else { &[Part::All] };
     let mut judging = Judging::<S>::new(cx, at, subject, input);

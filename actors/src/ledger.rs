@@ -4,14 +4,20 @@
 //! Public, and hidden, for the benches alone: the floors write with the same pen. An embedder who wrote with a second one
 //! would be fenced.
 
+use crate::replay::Cue;
 use portcullis_runtime::{
-    Batch, Body, Commits, Draft, Journal, JournalError, Ownership, Record, RequestId, Ticket, law::State,
+    Batch, Body, Commits, Draft, Journal, JournalError, Ownership, Record, RequestId, Ticket,
+    law::{Mark, Snapshot, State},
 };
 use std::{
     cell::{Cell, RefCell},
     sync::Arc,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
+
+/// A snapshot is made at the end of a turn when there are so many records since the last one: about what an opening then
+/// reads of the log.
+pub(crate) const SNAPSHOT_RECORDS: u64 = 512;
 
 /// See the module. One per live session, on its arbiter.
 pub struct Ledger {
@@ -21,6 +27,9 @@ pub struct Ledger {
     /// What had failed when the pen was given back: whoever comes later is told that, not the consequence.
     cause: RefCell<Option<JournalError>>,
     journal: Arc<dyn Journal>,
+    /// Where the last snapshot was made.
+    mark: RefCell<Option<Mark>>,
+    cue: Option<Arc<Cue>>,
     barriers: Cell<u64>,
     appends: Cell<u64>,
 }
@@ -39,8 +48,42 @@ impl Ledger {
             own: RefCell::new(Some(own)),
             cause: RefCell::default(),
             journal,
+            mark: RefCell::default(),
+            cue: None,
             barriers: Cell::new(0),
             appends: Cell::new(0),
+        }
+    }
+
+    /// Snapshots go on from this one.
+    pub(crate) fn with_mark(self, mark: Option<Mark>) -> Ledger {
+        *self.mark.borrow_mut() = mark;
+        self
+    }
+
+    /// Has the journal keep a snapshot, if the log has grown enough since the last one.
+    pub(crate) fn keep_snapshot(&self) {
+        let (own, state) = (self.own.borrow(), self.state.borrow());
+        let mut mark = self.mark.borrow_mut();
+        let before = mark.as_ref().map_or(0, |mark| mark.head().0);
+        let Some(own) = own.as_ref().filter(|_| state.head().0 - before >= SNAPSHOT_RECORDS) else { return };
+        if let (true, Some(snapshot)) = (self.journal.keeps(), Snapshot::of(&state, mark.clone())) {
+            *mark = Some(snapshot.mark());
+            self.journal.keep(own, snapshot);
+        }
+    }
+
+    /// The pen of a replay.
+    pub(crate) fn cued(mut self, cue: Option<Arc<Cue>>) -> Ledger {
+        self.cue = cue;
+        self
+    }
+
+    /// In a replay, what comes from outside at this place: someone waits for what stands behind it.
+    pub(crate) fn feed(&self) -> Result<(), JournalError> {
+        match self.cue.as_ref().and_then(|cue| cue.outside(true)) {
+            Some(draft) => self.commit(vec![draft]).map(|_| ()),
+            None => Ok(()),
         }
     }
 
@@ -71,8 +114,14 @@ impl Ledger {
         let appending = Appending { commits: &commits };
         let time = now_ms();
         let mut batch = Batch::default();
-        while !drafts.is_empty() {
+        let (mut cut, mut fed) = (false, false);
+        'append: while !drafts.is_empty() {
             for draft in drafts {
+                if let Some(cue) = self.cue.as_ref().filter(|cue| !cue.admits(state.head())) {
+                    cue.refused(draft, state.head());
+                    cut = true;
+                    break 'append;
+                }
                 let record = draft.seal(state.head(), time);
                 if let Err(invalid) = state.apply(&record) {
                     // The law and the driver disagree: a defect of ours. Nothing of this append may become true.
@@ -82,17 +131,34 @@ impl Ledger {
                     own.commits.failed(error.clone());
                     return Err(error);
                 }
-                see(&record);
+                if !fed {
+                    see(&record);
+                }
                 note_waits(&record, &mut batch.opens, &mut batch.closes);
+                if let Some(cue) = &self.cue {
+                    cue.made(&record);
+                }
                 batch.records.push(record);
             }
-            drafts = follow(&state);
+            let outside = self.cue.as_ref().and_then(|cue| cue.outside(false));
+            fed = outside.is_some();
+            drafts = match outside {
+                Some(draft) => vec![draft],
+                None => follow(&state),
+            };
+            if self.cue.as_ref().is_some_and(|cue| !fed && !cue.follows(&drafts)) {
+                break;
+            }
         }
         self.appends.set(self.appends.get() + 1);
         let ticket = self.journal.append(own, batch);
         std::mem::forget(appending);
         if let Err(error) = &ticket {
             commits.failed(error.clone());
+        }
+        if cut {
+            // Here the process went that is played again.
+            commits.failed(JournalError::Unavailable("the replay ends here".into()));
         }
         ticket
     }

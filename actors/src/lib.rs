@@ -27,6 +27,7 @@ mod ledger;
 mod pipeline;
 mod presence;
 mod registry;
+mod replay;
 mod runtime;
 mod session;
 mod stopwatch;
@@ -44,5 +45,6 @@ pub use handles::{Session, SubmitError, Turn, TurnCost, TurnEnds};
 pub use host::OpenError;
 #[doc(hidden)]
 pub use ledger::Ledger;
+pub use replay::{Divergence, ReplayError, Replayed, Taken, replay};
 pub use runtime::{Config, Health, Leftover, LiveCall, Runtime, SessionOptions, StartError};
 pub use watchdog::Stall;

@@ -363,6 +363,11 @@ impl Runtime {
         &self.inner.shared
     }
 
+    /// Opens the one session of a runtime that replays it.
+    pub(crate) async fn open_cued(&self, opening: Opening) -> Result<Session, OpenError> {
+        self.inner.hosts[0].send(Open(opening, None)).await.unwrap_or(Err(OpenError::Draining))
+    }
+
     async fn open(
         &self,
         id: SessionId,
@@ -396,7 +401,7 @@ impl Runtime {
             let opening = UnderWay { shared: shared.clone(), id: id.clone(), cell: cell.clone() };
             let host = self.host_of(&id);
             // The host settles the cell, whether or not this future is still there then.
-            let open = Open(Opening { id, options, profile, child: None }, Some(opening));
+            let open = Open(Opening { id, options, profile, child: None, cue: None }, Some(opening));
             let _ = host.send(open).await;
         }
         cell.wait().await

@@ -207,6 +207,9 @@ impl SessionActor {
     /// Starts the actor of the turn that is open.
     fn drive(&mut self, ctx: &mut Context<Self>) {
         let cancel = self.cx.control.open_turn();
+        if let Some(cue) = &self.cx.cue {
+            cue.turn(cancel.clone());
+        }
         let turn = TurnActor {
             cx: self.cx.clone(),
             registry: self.registry.clone(),
@@ -221,7 +224,9 @@ impl SessionActor {
     /// it is, and opening it again reads what is really there.
     pub(crate) fn poisoned(&mut self, error: &JournalError, ctx: &mut Context<Self>) {
         let turn = self.cx.ledger.read(|s| s.open_turn().unwrap_or_default());
-        tracing::error!(session = %self.cx.info.id, %error, "the journal failed; the session leaves memory");
+        if self.cx.cue.is_none() {
+            tracing::error!(session = %self.cx.info.id, %error, "the journal failed; the session leaves memory");
+        }
         // What still runs of the turn stops: whoever opens the session again may run it anew.
         self.handle.control.cancel(Cause::Fenced);
         self.handle.control.join_all();
@@ -262,7 +267,7 @@ impl actix::Handler<TurnOver> for SessionActor {
             return;
         }
         match over.end {
-            Some(Ok(_)) => {}
+            Some(Ok(_)) => self.cx.ledger.keep_snapshot(),
             Some(Err(Stop::Journal(error))) => return self.poisoned(&error, ctx),
             Some(Err(Stop::Cancelled | Stop::Failed)) | None => {
                 // C-RUN-3: a defect in the loop ends its own turn, by the law, with every call answered. What still runs

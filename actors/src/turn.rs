@@ -358,7 +358,7 @@ impl Driver {
         let summary = match self.cx.pass.away(pin!(self.stream(request, false)).instrument(span)).await {
             Ok(message) if message.finish == Finish::Interrupted => return Err(Stop::Cancelled),
             Ok(message) => summary::of(&message).ok_or_else(|| "The model gave no whole summary.".into()),
-            Err(error) => Err(format!("The model could not be asked for a summary: {error}").into()),
+            Err(error) => Err(summary::failed(&error)),
         };
         if let Err(reason) = &summary {
             tracing::warn!(session = %self.cx.info.id, %reason, "a conversation was not summarised");

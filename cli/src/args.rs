@@ -47,6 +47,11 @@ pub(crate) enum Mode {
     ///
     /// A session is shown as the timeline that `run` showed. This only reads, so it also works beside a live run.
     Log(crate::log::args::LogArgs),
+    /// Judges a recorded session by other hooks: RUNS them, and shows what they would have decided
+    ///
+    /// Every moment at which hooks are asked is put to the hooks of FILE, in a copy of DIR, with everything else as it was
+    /// recorded. From the first decision on that would be another one, what followed is unknown, and no hook runs.
+    WhatIf(WhatIfArgs),
     /// Checks, explains and tests the hooks of a project
     Hooks(crate::hooks::args::HooksArgs),
 }
@@ -124,6 +129,27 @@ pub(crate) struct ResumeArgs {
     #[arg(long)]
     pub(crate) yes: bool,
     /// Prints each record as one line of JSON once it is on disk, and nothing else
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// The arguments of `what-if`.
+#[derive(Debug, ClapArgs)]
+#[command(
+    after_help = "Exit codes: 0 nothing would be decided otherwise, 1 something would, 2 it could not look."
+)]
+pub(crate) struct WhatIfArgs {
+    /// The project
+    pub(crate) dir: PathBuf,
+    /// The session
+    pub(crate) session: String,
+    /// A settings file; its hooks and permission rules take the place of those in the log. They RUN
+    #[arg(long, value_name = "FILE")]
+    pub(crate) hooks: PathBuf,
+    /// Runs them in DIR itself, and not in a copy of it
+    #[arg(long)]
+    pub(crate) in_place: bool,
+    /// Prints one line of JSON a moment
     #[arg(long)]
     pub(crate) json: bool,
 }

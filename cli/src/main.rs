@@ -14,9 +14,11 @@ mod paint;
 mod problem;
 mod resume;
 mod run;
+mod scratch;
 mod script;
 mod store;
 mod timeline;
+mod whatif;
 mod words;
 
 use args::{Args, Mode};
@@ -35,6 +37,7 @@ fn main() -> ExitCode {
         Mode::Hooks(args) => runtime.block_on(hooks::hooks(args)),
         Mode::Answer(args) => runtime.block_on(answer::answer(args)),
         Mode::Resume(args) => runtime.block_on(resume::resume(args)),
+        Mode::WhatIf(args) => runtime.block_on(whatif::what_if(&args)),
         Mode::Log(args) => runtime.block_on(log::log(args)),
     };
     done.unwrap_or_else(|problem| problem::report(&problem))

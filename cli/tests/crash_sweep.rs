@@ -215,6 +215,14 @@ async fn kill(death: Death, whole: &Logs) -> Seen {
     assert_eq!(told.keys().cloned().collect::<BTreeSet<_>>(), blurred.unknown, "{at}");
     same(&Story::of(&after, &blurred), &Story::of(whole, &blurred), &at);
 
+    // C-DUR-7: what was killed and finished plays again, with its hooks, in as many lives as it had.
+    for (session, log) in &after {
+        let replayed =
+            portcullis::replay(log.clone()).await.unwrap_or_else(|e| panic!("{at}: {session}: {e}"));
+        assert_eq!(replayed.divergence, None, "{at}: {session}");
+        assert_eq!((replayed.records, replayed.called), (log.len() as u64, 0), "{at}: {session}");
+    }
+
     // Every handler whose decision is in the log ran once, over both processes; but for the one whose answer was lost.
     let mut seen = Seen { unknown: told.len(), ..Seen::default() };
     let mut runs: BTreeMap<String, usize> = BTreeMap::new();

@@ -64,8 +64,9 @@ pub struct ToolHeader {
     pub schema: Frozen,
 }
 
-/// A message of the conversation, as a model request carries it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A message of the conversation, as a model request carries it, and as snapshots keep it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "message", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Message {
     /// A user's prompt.

@@ -2,33 +2,12 @@
 
 mod common;
 
-use common::{
-    Tape,
-    driver::{Driver, same},
-};
+use common::driver::{logs, same};
 use portcullis_runtime::{
     law::{Next, State},
     *,
 };
 use std::{collections::BTreeMap, sync::Arc};
-
-/// Valid logs, different each, the same in every run.
-fn logs(count: u64) -> Vec<Vec<Arc<Record>>> {
-    (1..=count)
-        .map(|seed| {
-            let mut x = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-            let numbers = (0..260).map(|_| {
-                x ^= x << 13;
-                x ^= x >> 7;
-                x ^= x << 17;
-                (x >> 24) as u16
-            });
-            let mut driver = Driver::new(Tape::new(numbers.collect()));
-            driver.play();
-            driver.log
-        })
-        .collect()
-}
 
 fn at(record: &Record, seq: Seq) -> Arc<Record> {
     Arc::new(Record { seq, ..record.clone() })

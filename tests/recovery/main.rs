@@ -15,8 +15,8 @@ mod tape;
 use house::{Mind, Ran, Staff, builder, finish, key_of};
 use logs::Logs;
 use once::{each, ran_nothing_twice};
-use portcullis::{Body, Decision, Ended, Gate, GuardVerdict};
-use std::{collections::BTreeSet, path::Path};
+use portcullis::{Body, Decision, Ended, Gate, GuardVerdict, Record, encode, replay};
+use std::{collections::BTreeSet, path::Path, sync::Arc};
 use story::{Blurred, Story, lawful, same, unknown};
 use tape::{Append, Tape, logs};
 
@@ -32,6 +32,21 @@ fn stands(before: &Logs, after: &Logs) {
     for (session, records) in before {
         assert!(after[session].starts_with(records), "{session}");
     }
+}
+
+/// C-DUR-7: a session that was killed and taken up again plays again, life by life, and nothing is called for it.
+async fn replays(log: &[Arc<Record>], at: &str) {
+    let lives = 1 + log.iter().filter(|record| matches!(record.body, Body::SessionResumed(_))).count();
+    let replayed = replay(log.to_vec()).await.unwrap_or_else(|error| panic!("{at}: {error}"));
+    if let Some(divergence) = &replayed.divergence {
+        let line = |record: &Option<Arc<Record>>| record.as_ref().map(|record| encode(record));
+        let near = log.iter().skip(divergence.seq.0.saturating_sub(15) as usize).take(30);
+        let near: Vec<String> = near.map(|record| encode(record)).collect();
+        let (was, is) = (line(&divergence.recorded), line(&divergence.replayed));
+        panic!("{at}: record {}\nrecorded {was:?}\nreplayed {is:?}\nin\n{}", divergence.seq, near.join("\n"));
+    }
+    assert_eq!((replayed.records, replayed.lives), (log.len() as u64, lives as u64), "{at}");
+    assert_eq!(replayed.called, 0, "{at}");
 }
 
 // C-DUR-3, with deterministic handlers: killed after any append, the history comes out as an unkilled run's.
@@ -61,6 +76,9 @@ async fn killed_after_any_append_the_history_is_that_of_an_unkilled_run() {
             "kill {n}: {told:?}"
         );
         unknowns += told.len();
+        for (session, log) in after.iter().filter(|_| n % 3 == 0) {
+            replays(log, &format!("kill {n}, {session}")).await;
+        }
         let (is, was) = (Story::of(&after, &blurred), Story::of(&whole, &blurred));
         same(&is, &was, &format!("kill {n}"));
     }

@@ -237,13 +237,39 @@ pub fn records(journal: &MemoryJournal, session: &str) -> Vec<Arc<Record>> {
     journal.records(&SessionId::new(session).unwrap())
 }
 
-/// The logs fold, and their folds owe nothing.
+/// The logs fold, their folds owe nothing, and they play again.
 pub async fn sound(journal: &MemoryJournal) {
+    folds(journal).await;
+    for head in journal.sessions().await.unwrap() {
+        replays(journal.records(&head.session)).await;
+    }
+}
+
+/// The logs fold, and their folds owe nothing.
+pub async fn folds(journal: &MemoryJournal) {
     for head in journal.sessions().await.unwrap() {
         let records = journal.records(&head.session);
         let state = law::State::fold(&records).unwrap_or_else(|e| panic!("{}: {e}", head.session));
         assert_eq!(state.next(None), law::Next::Idle, "{} owes something", head.session);
     }
+}
+
+/// C-DUR-7: played again from its own answers, a log comes out as it is, and nothing is called for it.
+pub async fn replays(records: Vec<Arc<Record>>) -> Replayed {
+    let (count, name) = (records.len() as u64, records[0].body.clone());
+    let replayed = within(replay(records.clone())).await.unwrap_or_else(|e| panic!("{name:?}: {e}"));
+    if let Some(Divergence { seq, recorded, replayed, .. }) = &replayed.divergence {
+        let (from, line) = (seq.0.saturating_sub(12), |r: &Arc<Record>| encode(r));
+        let before: Vec<String> = records.iter().filter(|r| r.seq.0 >= from).take(24).map(line).collect();
+        panic!(
+            "record {seq}\nrecorded {:?}\nreplayed {:?}\nin\n{}",
+            recorded.as_ref().map(line),
+            replayed.as_ref().map(line),
+            before.join("\n")
+        );
+    }
+    assert_eq!((replayed.copied + replayed.records, replayed.called), (count, 0));
+    replayed
 }
 
 impl House {

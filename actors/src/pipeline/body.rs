@@ -1,11 +1,20 @@
 //! The body of a call, inside its wrappers: attempts, limits, cancels, and what counts as an outcome.
 
 use super::{Start, Trip, millis, nested::Nested};
-use crate::{contain::contain, cx::Wait, judge::Stop};
-use futures::future::{Either, LocalBoxFuture, select};
+use crate::{
+    contain::contain,
+    cx::Wait,
+    judge::Stop,
+    replay::{self, Act, Cue},
+};
+use futures::{
+    StreamExt,
+    future::{Either, LocalBoxFuture, select},
+    stream::FuturesUnordered,
+};
 use portcullis_runtime::{
-    Cancel, Cause, CauseName, Draft, Ended, Execution, Failure, HandlerId, Next, Outcome, Point, Rest, Tool,
-    ToolCx, ToolDispatched, ToolError, ToolReturned, Wrapper,
+    At, Cancel, Cause, CauseName, Draft, Ended, Execution, Failure, HandlerId, Next, Outcome, Point, Rest,
+    Subject, Tool, ToolCx, ToolDispatched, ToolError, ToolReturned, Wrapper,
 };
 use std::{
     cell::{Cell, RefCell},
@@ -59,11 +68,14 @@ impl Trip {
         };
         let _body = self.cx.waits_for(Wait::Body(self.key.call.clone()));
         // Boxed: this future is large, and what holds it is moved about.
-        let outcome = self.cx.pass.away(Box::pin(chain.run())).await;
+        let outcome = match &self.cx.cue {
+            Some(cue) => Ok(self.cx.pass.away(Box::pin(chain.replayed(cue))).await),
+            None => Err(self.cx.pass.away(Box::pin(chain.run())).await),
+        };
         if let Some(stop @ (Stop::Journal(_) | Stop::Failed)) = chain.stopped.take() {
             return Err(stop);
         }
-        let outcome = Arc::new(chain.checked(outcome));
+        let outcome = outcome.unwrap_or_else(|ran| Arc::new(chain.checked(ran)));
         Ok(ToolReturned { attempt: chain.attempt.get(), outcome, ms: millis(started.elapsed()) })
     }
 }
@@ -116,6 +128,58 @@ impl Chain<'_> {
             Either::Right(_) => {
                 let cause = CauseName(self.trip.cancel.cause().unwrap_or(Cause::User));
                 Outcome::ended(Ended::Cancelled { cause })
+            }
+        }
+    }
+
+    /// What the wrappers and the body did, as the log has it: attempts, calls, and what they came back with.
+    async fn replayed(&self, cue: &Arc<Cue>) -> Arc<Outcome> {
+        let at = &self.trip.at;
+        let mut calls = FuturesUnordered::new();
+        let mut nested = Nested::of(self.trip, self.trip.cancel.clone(), None);
+        let mut called = Vec::new();
+        loop {
+            let act = {
+                let mut act = pin!(cue.act(at, &called));
+                loop {
+                    // What its calls are answered is in the log.
+                    let answered = async {
+                        match calls.next().await {
+                            Some(Outcome { .. }) => {}
+                            None => std::future::pending().await,
+                        }
+                    };
+                    if let Either::Left((act, _)) = select(&mut act, pin!(answered)).await {
+                        break act;
+                    }
+                }
+            };
+            match act {
+                Act::Called(number) => {
+                    for number in cue.calls(at, number, &called) {
+                        let call: LocalBoxFuture<'static, Outcome> = match cue.made_call(at, number) {
+                            Some((tool, arguments)) => nested.call(number, tool, arguments),
+                            None => Box::pin(unannounced(self.trip.clone(), cue.clone(), number)),
+                        };
+                        calls.push(call);
+                        called.push(number);
+                    }
+                }
+                Act::Again => {
+                    if let Err(stop) = self.again().await {
+                        *self.stopped.borrow_mut() = Some(stop);
+                        return std::future::pending().await;
+                    }
+                    nested = Nested::of(self.trip, self.trip.cancel.clone(), Some(&nested));
+                }
+                Act::Returned(outcome) => {
+                    if nested.over() {
+                        let quiet = pin!(nested.quiet(BODY_GRACE));
+                        let all = pin!(async { while calls.next().await.is_some() {} });
+                        futures::future::join(quiet, all).await;
+                    }
+                    return outcome;
+                }
             }
         }
     }
@@ -267,4 +331,15 @@ impl Chain<'_> {
             format!("a wrapper answered `{}`, which is not its to say", outcome.ended.name()).into();
         self.failed(by, Some(Point::Execute), Failure::Nonsense { message })
     }
+}
+
+/// In a replay, a call of which nothing is in the log but what was decided about it: the process went before it was announced,
+/// so nobody knows what it was.
+async fn unannounced(trip: Rc<Trip>, cue: Arc<Cue>, number: u32) -> Outcome {
+    let call = trip.key.call.nested(number);
+    let (at, subject) = (At { call: Some(call.clone()), ..trip.at.clone() }, Subject::Call(call));
+    if let Err(stop) = replay::judge(&trip.cx, &cue, &at, Point::Rewrite, &subject, &trip.cancel).await {
+        tracing::debug!(?stop, "a call that was never announced was given up");
+    }
+    std::future::pending().await
 }

@@ -14,6 +14,7 @@ pub(crate) use lanes::Lanes;
 use crate::{
     cx::SessionCx,
     judge::{Stop, judge},
+    replay,
     runtime::LiveCall,
 };
 use portcullis_runtime::{
@@ -77,7 +78,9 @@ impl Drop for Trip {
         if let (Some(attempt), Some(_), false) = (running, &self.made, self.cx.leaving.get()) {
             let cause = CauseName(self.cancel.cause().unwrap_or(Cause::Parent));
             let outcome = Arc::new(Outcome::ended(Ended::Cancelled { cause }));
-            if let Err(stop) = self.put(ToolReturned { attempt, outcome, ms: 0 }) {
+            if let Err(stop) = self.put(ToolReturned { attempt, outcome, ms: 0 })
+                && self.cx.cue.is_none()
+            {
                 tracing::error!(call = %self.key, ?stop, "a nested call that was given up could not be recorded");
             }
         }
@@ -116,7 +119,7 @@ impl Trip {
         self.lanes.result_given();
         self.cx.shared.live.remove(&self.token.id());
         match self.cx.shared.mint.end(&self.token) {
-            Ok(end) if end.open_children > 0 => {
+            Ok(end) if end.open_children > 0 && self.cx.cue.is_none() => {
                 tracing::error!(call = %self.key, open = end.open_children, "a call ended before its nested calls");
             }
             Ok(_) => {}
@@ -130,6 +133,9 @@ impl Trip {
         let mut passed = self.nobody_asked();
         loop {
             let owes = self.cx.ledger.read(|s| s.call(&self.key.call, passed));
+            if let Some(cue) = self.cx.cue.as_ref().filter(|_| self.speaks(&owes)) {
+                replay::turn_of(cue, &self.key.call, &self.cancel).await?;
+            }
             match owes {
                 CallOwes::Done if self.made.is_none() || self.facts().is_some() => return Ok(()),
                 CallOwes::Await => return Ok(()),
@@ -185,6 +191,17 @@ impl Trip {
                 }
                 _ => return Ok(()),
             }
+        }
+    }
+
+    /// Would it make a record now, with nothing before that it waits for?
+    fn speaks(&self, owes: &CallOwes) -> bool {
+        match owes {
+            CallOwes::Seal | CallOwes::Ask { .. } | CallOwes::Dispatch { .. } => true,
+            CallOwes::Done => self.made.is_some() && self.facts().is_none(),
+            CallOwes::Judge(point) => *point == Point::Guard,
+            CallOwes::Commit(_) => self.lanes.may_give(),
+            _ => false,
         }
     }
 
@@ -332,6 +349,9 @@ impl Trip {
         let table = &self.cx.profile.table;
         if table.guards.is_empty() {
             return Ok(());
+        }
+        if let Some(cue) = &self.cx.cue {
+            return replay::guards(&self.cx, cue, &self.at, &self.subject);
         }
         let Some(execution) = self.execution() else { return Ok(()) };
         let mut made = Vec::new();

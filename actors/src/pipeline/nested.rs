@@ -76,6 +76,40 @@ impl Nested {
         }
     }
 
+    /// The call at this place.
+    pub(super) fn call(
+        &self,
+        position: u32,
+        tool: Arc<str>,
+        arguments: Arc<str>,
+    ) -> LocalBoxFuture<'static, Outcome> {
+        let (parent, cancel) = (self.parent.clone(), self.cancel.get_or_init(|| self.body.child()).child());
+        let under_way = UnderWay::begin(self.made().clone());
+        Box::pin(async move {
+            let _under_way = under_way;
+            let trip = {
+                let Some(parent) = parent.upgrade() else {
+                    return refused("the call that makes this one has ended");
+                };
+                let token = match parent.cx.shared.mint.nested(&parent.token) {
+                    Ok(token) => token,
+                    Err(orphan) => return refused(&orphan.to_string()),
+                };
+                let key = CallKey { call: parent.key.call.nested(position), ..parent.key.clone() };
+                let made = Made { name: tool, raw: arguments };
+                Trip::begin(parent.cx.clone(), key, cancel.clone(), token, Lanes::alone(), Some(made))
+            };
+            match trip.run().await {
+                Ok(()) => trip.outcome(),
+                Err(Stop::Cancelled) => {
+                    let cause = CauseName(cancel.cause().unwrap_or(Cause::Parent));
+                    Outcome::ended(Ended::CancelledBeforeDispatch { cause })
+                }
+                Err(_) => refused("the session's log cannot be written"),
+            }
+        })
+    }
+
     /// The body is over. Calls it started and left running are cancelled; true when they have to be waited for, so that
     /// none outlives it.
     pub(super) fn over(&self) -> bool {
@@ -105,31 +139,7 @@ impl Invoke for Nested {
             return Box::pin(std::future::ready(refused("the call that makes this one has ended")));
         }
         let position = self.place(&tool, &arguments);
-        let (parent, cancel) = (self.parent.clone(), self.cancel.get_or_init(|| self.body.child()).child());
-        let under_way = UnderWay::begin(self.made().clone());
-        Box::pin(async move {
-            let _under_way = under_way;
-            let trip = {
-                let Some(parent) = parent.upgrade() else {
-                    return refused("the call that makes this one has ended");
-                };
-                let token = match parent.cx.shared.mint.nested(&parent.token) {
-                    Ok(token) => token,
-                    Err(orphan) => return refused(&orphan.to_string()),
-                };
-                let key = CallKey { call: parent.key.call.nested(position), ..parent.key.clone() };
-                let made = Made { name: tool, raw: arguments };
-                Trip::begin(parent.cx.clone(), key, cancel.clone(), token, Lanes::alone(), Some(made))
-            };
-            match trip.run().await {
-                Ok(()) => trip.outcome(),
-                Err(Stop::Cancelled) => {
-                    let cause = CauseName(cancel.cause().unwrap_or(Cause::Parent));
-                    Outcome::ended(Ended::CancelledBeforeDispatch { cause })
-                }
-                Err(_) => refused("the session's log cannot be written"),
-            }
-        })
+        self.call(position, tool, arguments)
     }
 
     fn spawn(&self, spec: AgentSpec) -> LocalBoxFuture<'static, Result<AgentDone, SpawnError>> {

@@ -9,7 +9,7 @@ use crate::{
 };
 use futures::future::{Either, select};
 use portcullis_runtime::{
-    Draft, Execution, HandlerId, InputRequested, InputResolved, Reason, RequestId, Resolution, Source,
+    Cancel, Draft, Execution, HandlerId, InputRequested, InputResolved, Reason, RequestId, Resolution, Source,
 };
 use std::{pin::pin, sync::Arc};
 
@@ -44,12 +44,20 @@ impl Trip {
         let request = RequestId::of(&self.cx.info.id, &self.key);
         let digest = InputRequested::digest_of(&execution.arguments);
         // Nobody is waited for where there is nobody.
-        let wait = self.cx.shared.asks_expire_after.filter(|_| self.cx.approvals);
-        let expires =
-            wait.map(|wait| now_ms().saturating_add(u64::try_from(wait.as_millis()).unwrap_or(u64::MAX)));
+        let someone = match &self.cx.cue {
+            Some(cue) => !cue.nobody_to_ask(&request),
+            None => self.cx.approvals,
+        };
+        let wait = self.cx.shared.asks_expire_after.filter(|_| someone);
+        let expires = match &self.cx.cue {
+            Some(cue) => cue.expires(&request),
+            None => {
+                wait.map(|wait| now_ms().saturating_add(u64::try_from(wait.as_millis()).unwrap_or(u64::MAX)))
+            }
+        };
         let requested = InputRequested { request: request.clone(), digest, reasons, by, expires };
         let mut drafts = vec![Draft::new(self.at.clone(), requested.clone())];
-        if !self.cx.approvals {
+        if !someone {
             drafts.push(Draft::new(self.at.clone(), by_itself(&request, Resolution::Unavailable)));
             let _enqueued = self.cx.commit(drafts)?;
             return Ok(());
@@ -83,7 +91,7 @@ impl Trip {
                 let asked = self.cx.ledger.read(|s| s.call_facts(&self.key.call).and_then(|f| f.asked));
                 let (Some(asked), Some(execution)) = (asked, self.execution()) else { return Ok(()) };
                 let waiting = self.waiting(&asked, &execution);
-                if waiting.ask.is_overdue() {
+                if waiting.ask.is_overdue() && self.cx.cue.is_none() {
                     // It ran out while nobody had the session in memory: nobody sees it any more.
                     let _ = waiting.answer.settle(Given::Expired);
                 } else {
@@ -92,11 +100,17 @@ impl Trip {
                 waiting
             }
         };
+        // Nothing comes before an answer that is in the log.
+        let answers = self.cx.cue.as_ref().is_some_and(|cue| cue.answer(waiting.clone()));
+        let never = Cancel::new();
+        let cancel = if answers { &never } else { &self.cancel };
         let mut question = Question { cx: &self.cx, asks: &self.cx.asks, request: &request, settled: false };
         let _person = self.cx.waits_for(Wait::Person(self.key.call.clone()));
         let given = async {
             let answered = waiting.answer.wait();
-            let Some(expires) = waiting.ask.expires else { return answered.await };
+            // What is played again knows how it went, and waits for no clock.
+            let expires = waiting.ask.expires.filter(|_| self.cx.cue.is_none());
+            let Some(expires) = expires else { return answered.await };
             match select(answered, Box::pin(tokio::time::sleep(time_left(expires)))).await {
                 Either::Left((given, _)) => given,
                 // An answer that comes at this very moment may still be first.
@@ -107,7 +121,7 @@ impl Trip {
             }
         };
         let given = pin!(given);
-        let settled = select(given, Box::pin(self.cancel.cancelled()));
+        let settled = select(given, Box::pin(cancel.cancelled()));
         let given = match self.cx.pass.away(settled).await {
             Either::Left((given, _)) => given,
             Either::Right(_) => return Err(Stop::Cancelled),

@@ -177,7 +177,7 @@ fn narrowed(trip: &Trip, spec: &AgentSpec, number: u32) -> Result<Opening, Spawn
     let options = if cx.approvals { options.approvals() } else { options };
     let parent = Parent { session: cx.info.id.clone(), call: key.clone() };
     let child = ChildOf { info: Arc::new(info), parent, asks: cx.asks.clone() };
-    Ok(Opening { id, options, profile: Arc::new(profile), child: Some(child) })
+    Ok(Opening { id, options, profile: Arc::new(profile), child: Some(child), cue: None })
 }
 
 /// One more agent at work, as long as it lives.

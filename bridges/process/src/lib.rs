@@ -66,5 +66,5 @@ mod tree;
 pub use error::SpawnError;
 pub use finished::{Captured, Ending, Finished, Status};
 pub use permits::Permits;
-pub use run::run;
+pub use run::{run, started};
 pub use spec::{HeldPipe, Leftover, Spawn, Stream};

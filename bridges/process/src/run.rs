@@ -10,6 +10,7 @@ use crate::tree::{Entry, signal};
 use rustix::process::Signal;
 use std::collections::BTreeSet;
 use std::pin::{Pin, pin};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::time::{Instant, sleep, sleep_until};
 
@@ -25,6 +26,14 @@ const REAP: Duration = Duration::from_secs(5);
 const LAST_BYTES: Duration = Duration::from_millis(100);
 /// Steps allowed for emptying the pipes of a child that is done, at the moment of its deadline.
 const IN_TIME_STEPS: usize = 160;
+
+/// How many children were started.
+static STARTED: AtomicU64 = AtomicU64::new(0);
+
+/// How many children this process has started through here so far: what says that something started none.
+pub fn started() -> u64 {
+    STARTED.load(Ordering::Relaxed)
+}
 
 /// Starts `spec` and waits until it and its pipes are done with, it has passed its deadline, or `cancel` completes.
 ///
@@ -76,6 +85,7 @@ impl<'a> Running<'a> {
     fn start(spec: &'a Spawn) -> Result<Self, SpawnError> {
         let (mut command, program, cwd) = spec.command()?;
         let child = command.spawn().map_err(|error| SpawnError::from_spawn(error, &program, cwd))?;
+        STARTED.fetch_add(1, Ordering::Relaxed);
         let started = Instant::now();
         // From here on every way out, a panic included, goes through the leader's drop.
         let mut leader = Leader::new(child).map_err(SpawnError::from_setup)?;

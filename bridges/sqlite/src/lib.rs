@@ -28,6 +28,7 @@
 //! ```
 
 mod error;
+mod kept;
 mod lock;
 mod pens;
 mod queue;
@@ -44,10 +45,12 @@ pub use schema::SCHEMA;
 pub use tail::TornTail;
 
 use futures::{channel::oneshot, future::BoxFuture};
+use kept::Keeping;
 use lock::Lock;
 use portcullis_runtime::{
     Batch, Claim, Journal, JournalError, Ownership, Record, Seq, SessionId, Ticket,
     journal::{SessionHead, Verified},
+    law::{Kept, Snapshot},
 };
 use queue::{Append, Operation, Reply, stopped};
 use reader::Query;
@@ -271,6 +274,22 @@ impl Journal for SqliteJournal {
                 }
             }
         })
+    }
+
+    fn keeps(&self) -> bool {
+        self.shared.writer.is_some()
+    }
+
+    fn keep(&self, own: &Ownership, snapshot: Snapshot) {
+        // A writer that has stopped keeps nothing.
+        if let Ok(writer) = self.writer() {
+            let _ = writer.queue.control(Operation::Keep(Box::new(Keeping::new(own, snapshot))));
+        }
+    }
+
+    fn kept(&self, session: &SessionId) -> BoxFuture<'static, Result<Option<Kept>, JournalError>> {
+        let session = session.clone();
+        self.ask(move |reply| Query::Kept { session, reply })
     }
 
     fn sessions(&self) -> BoxFuture<'static, Result<Vec<SessionHead>, JournalError>> {

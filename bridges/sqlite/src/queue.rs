@@ -1,6 +1,8 @@
 //! What waits for the writer thread: bounded, in order, and never lost in silence.
 
-use crate::{APPEND_BYTES, BATCH_BYTES, BATCH_RECORDS, QUEUE_BYTES, QUEUE_RECORDS, weight::weight};
+use crate::{
+    APPEND_BYTES, BATCH_BYTES, BATCH_RECORDS, QUEUE_BYTES, QUEUE_RECORDS, kept::Keeping, weight::weight,
+};
 use futures::channel::oneshot;
 use portcullis_runtime::{Batch, Claim, Commits, JournalError, Ownership, Seq, SessionId};
 use std::{
@@ -15,9 +17,21 @@ pub(crate) type Reply<T> = oneshot::Sender<Result<T, JournalError>>;
 /// One thing for the writer to do.
 #[derive(Debug)]
 pub(crate) enum Operation {
-    Claim { session: SessionId, incarnation: u128, claim: Claim, reply: Reply<Ownership> },
+    Claim {
+        session: SessionId,
+        incarnation: u128,
+        claim: Claim,
+        reply: Reply<Ownership>,
+    },
     Append(Append),
-    Release { session: SessionId, incarnation: u128, epoch: u64, reply: Reply<()> },
+    Release {
+        session: SessionId,
+        incarnation: u128,
+        epoch: u64,
+        reply: Reply<()>,
+    },
+    /// Behind the transaction, in one of its own: nobody waits for it.
+    Keep(Box<Keeping>),
 }
 
 /// An append on its way. It always settles its tickets: dropped unsettled, it fails them.

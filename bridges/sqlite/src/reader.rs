@@ -3,11 +3,12 @@
 use crate::{
     OpenError,
     error::damage,
+    kept,
     queue::Reply,
     stored::{self, COLUMNS, FROM, Stored},
     verify::{Pass, Step},
 };
-use portcullis_runtime::{JournalError, Record, RequestId, Seq, SessionId, journal::SessionHead};
+use portcullis_runtime::{JournalError, Record, RequestId, Seq, SessionId, journal::SessionHead, law::Kept};
 use rusqlite::{Connection, OptionalExtension, params};
 use std::{
     path::Path,
@@ -25,6 +26,10 @@ pub(crate) enum Query {
     },
     Sessions {
         reply: Reply<Vec<SessionHead>>,
+    },
+    Kept {
+        session: SessionId,
+        reply: Reply<Option<Kept>>,
     },
     /// The next part of a verification.
     Verify {
@@ -78,6 +83,11 @@ fn answer(connection: &mut Connection, query: Query) {
         Query::Sessions { reply } if reply.is_canceled() => {}
         Query::Sessions { reply } => {
             let _ = reply.send(sessions(connection));
+        }
+        Query::Kept { reply, .. } if reply.is_canceled() => {}
+        Query::Kept { session, reply } => {
+            let read = kept::read(connection, &session);
+            let _ = reply.send(read.map_err(|e| JournalError::Unavailable(e.to_string())));
         }
         Query::Verify { reply, .. } if reply.is_canceled() => {}
         Query::Verify { pass, reply } => {

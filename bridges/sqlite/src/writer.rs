@@ -4,6 +4,7 @@
 use crate::{
     OpenError,
     error::{Trouble, uncommitted},
+    kept::Keeping,
     pens::{Pen, Pens},
     queue::{Append, Gather, Load, Operation, Queue},
     stored::Line,
@@ -102,7 +103,16 @@ impl Writer {
         let gather =
             Gather { expected: queue.len() + operations.len(), patience: PATIENCE.min(begun.elapsed() / 4) };
         match outcome {
-            Ok(answers) => operations.into_iter().zip(answers).for_each(|(op, answer)| settle(op, answer)),
+            Ok(answers) => {
+                let mut keeping = Vec::new();
+                for (operation, answer) in operations.into_iter().zip(answers) {
+                    match operation {
+                        Operation::Keep(kept) => keeping.push(kept),
+                        operation => settle(operation, answer),
+                    }
+                }
+                keeping.iter().for_each(|kept| self.keep(kept));
+            }
             // One of them is to blame: alone, each succeeds or fails for itself.
             Err(Trouble::Operation(_)) => operations.into_iter().for_each(|op| self.alone(op, queue)),
             Err(Trouble::Store(error)) => {
@@ -110,6 +120,15 @@ impl Writer {
             }
         }
         gather
+    }
+
+    /// Everybody has their answer by now, and nothing fails with this.
+    fn keep(&mut self, keeping: &Keeping) {
+        match keeping.write(&mut self.connection) {
+            Ok(true) => {}
+            Ok(false) => tracing::debug!(session = %keeping.session(), "a snapshot came too late"),
+            Err(error) => tracing::warn!(session = %keeping.session(), %error, "a snapshot was not kept"),
+        }
     }
 
     fn alone(&mut self, operation: Operation, queue: &Queue) {
@@ -177,6 +196,7 @@ impl Step<'_> {
     fn apply(&mut self, operation: &Operation) -> Result<Answer, Trouble> {
         match operation {
             Operation::Claim { session, incarnation, claim, .. } => self.claim(session, *incarnation, *claim),
+            Operation::Keep(_) => Ok(Answer::Done),
             Operation::Append(append) => {
                 let answer = self.append(append)?;
                 if let Answer::Refused(error) = &answer {
@@ -307,6 +327,8 @@ fn settle(operation: Operation, answer: Answer) {
         (Operation::Claim { reply, .. }, Answer::Refused(error)) => {
             let _ = reply.send(Err(error));
         }
+        // Left out for now: the next one has all of it.
+        (Operation::Keep(_), _) => {}
         // A claim is claimed or refused; dropping its reply says unavailable.
         (Operation::Claim { .. }, Answer::Done) => {}
         (Operation::Release { reply, .. }, Answer::Refused(error)) => {

@@ -58,6 +58,8 @@ pub use edit::Edit;
 pub use glob::Glob;
 pub use grep::Grep;
 pub use path::PathError;
+/// How many child processes this process has started so far, for tools and for hooks.
+pub use portcullis_process::started as processes_started;
 pub use read::Read;
 pub use workspace::{Workspace, WorkspaceError};
 pub use write::Write;

@@ -54,6 +54,11 @@ pub(crate) enum LogMode {
     /// What happened is compared by its place: turn, step, call, and what was recorded there. Times, what requests used and
     /// the names of the sessions are no difference.
     Diff(DiffArgs),
+    /// Plays a session again from its own answers, and says where it first comes out otherwise
+    ///
+    /// The loop that made the log makes it anew, with what the model, tools, handlers, hooks and people answered taken from the
+    /// log: no process is started and no handler called. Every record and every model request must be equal but for times.
+    Replay(ReplayArgs),
 }
 
 /// The arguments of `log verify`.
@@ -131,6 +136,19 @@ pub(crate) struct DiffArgs {
     /// The other one
     pub(crate) right: String,
     /// Prints one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// The arguments of `log replay`.
+#[derive(Debug, Args)]
+#[command(after_help = "Exit codes: 0 it comes out the same, 1 it does not, 2 it could not be played.")]
+pub(crate) struct ReplayArgs {
+    /// The project
+    pub(crate) dir: PathBuf,
+    /// The session, or an exported file (by a path with a `/` in it, or that ends in .jsonl); its subagents are replayed, too
+    pub(crate) session: String,
+    /// Prints one line of JSON a session
     #[arg(long)]
     pub(crate) json: bool,
 }

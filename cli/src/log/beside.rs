@@ -74,8 +74,7 @@ pub(super) fn sides(
             continue;
         };
         let shown = follow(line.root(), &path).map_or("is not there".into(), |view| shorten(view.text()));
-        let place: String = path.iter().map(Step::to_string).collect();
-        writeln!(out, "{name}  record {}, {}{place}: {shown}", record.seq, record.body.kind())?;
+        writeln!(out, "{name}  record {}, {}, {}: {shown}", record.seq, record.body.kind(), spell(&path))?;
     }
     Ok(())
 }
@@ -87,13 +86,12 @@ enum Step {
     At(usize),
 }
 
-impl std::fmt::Display for Step {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Step::Key(key) => write!(f, " .{}", clean(key)),
-            Step::At(at) => write!(f, " [{at}]"),
-        }
-    }
+fn spell(path: &[Step]) -> String {
+    path.iter().fold(String::new(), |text, step| match step {
+        Step::Key(key) if text.is_empty() => clean(key),
+        Step::Key(key) => format!("{text}.{}", clean(key)),
+        Step::At(at) => format!("{text}[{at}]"),
+    })
 }
 
 fn follow<'v>(value: View<'v>, path: &[Step]) -> Option<View<'v>> {
@@ -111,7 +109,9 @@ fn difference(left: View<'_>, right: View<'_>) -> Option<Vec<Step>> {
     match (left.kind(), right.kind()) {
         (Kind::Object, Kind::Object) => {
             let keys = left.entries().chain(right.entries()).map(|(key, _)| key);
-            let mut keys = keys.filter(|key| !ASIDE.contains(&&**key));
+            // The name of a session, not of a call.
+            let own_name = |key: &str| key == "id" && left.get("cwd").is_some();
+            let mut keys = keys.filter(|key| !ASIDE.contains(&&**key) && !own_name(key));
             keys.find_map(|key| {
                 let below = match (left.get(&key), right.get(&key)) {
                     (Some(left), Some(right)) => difference(left, right)?,
@@ -148,11 +148,11 @@ mod tests {
         let way = |left: &str, right: &str| {
             let (left, right) = (Frozen::parse(left).unwrap(), Frozen::parse(right).unwrap());
             let path = difference(left.root(), right.root())?;
-            Some(path.iter().map(Step::to_string).collect::<String>())
+            Some(spell(&path))
         };
         assert_eq!(way(r#"{"a":1,"time":1}"#, r#"{"a":1,"time":2}"#), None);
-        assert_eq!(way(r#"{"a":[1,{"b":2}]}"#, r#"{"a":[1,{"b":3}]}"#).as_deref(), Some(" .a [1] .b"));
-        assert_eq!(way(r#"{"a":[1]}"#, r#"{"a":[1,2]}"#).as_deref(), Some(" .a [1]"));
-        assert_eq!(way(r#"{"a":1}"#, r#"{"a":1,"c":null}"#).as_deref(), Some(" .c"));
+        assert_eq!(way(r#"{"a":[1,{"b":2}]}"#, r#"{"a":[1,{"b":3}]}"#).as_deref(), Some("a[1].b"));
+        assert_eq!(way(r#"{"a":[1]}"#, r#"{"a":[1,2]}"#).as_deref(), Some("a[1]"));
+        assert_eq!(way(r#"{"a":1}"#, r#"{"a":1,"c":null}"#).as_deref(), Some("c"));
     }
 }

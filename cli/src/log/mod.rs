@@ -7,6 +7,7 @@ mod export;
 mod fork;
 mod import;
 mod list;
+mod replay;
 mod verify;
 
 use crate::{problem::Problem, store::Project};
@@ -25,6 +26,7 @@ pub(crate) async fn log(args: LogArgs) -> Result<ExitCode, Problem> {
         (Some(LogMode::Import(args)), _) => import::import(&args).await,
         (Some(LogMode::Fork(args)), _) => fork::fork(&args).await,
         (Some(LogMode::Diff(args)), _) => diff::diff(&args).await,
+        (Some(LogMode::Replay(args)), _) => replay::replayed(&args).await,
         (None, Some(args)) => list::list(&args).await,
         // Without a subcommand, clap asks for the project.
         (None, None) => {

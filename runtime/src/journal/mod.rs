@@ -13,7 +13,10 @@ pub use commits::{Commits, Subscription, Ticket};
 pub use memory::{Fault, MemoryJournal};
 pub use verify::{Damage, Verified, Verifier};
 
-use crate::{Body, Record, RequestId, Seq, SessionId};
+use crate::{
+    Body, Record, RequestId, Seq, SessionId,
+    law::{Kept, Snapshot},
+};
 use futures::future::BoxFuture;
 use std::sync::Arc;
 
@@ -126,6 +129,20 @@ pub trait Journal: Send + Sync + 'static {
             };
             Ok(verifier.finish(damage))
         })
+    }
+
+    /// True for a store that keeps snapshots.
+    fn keeps(&self) -> bool {
+        false
+    }
+
+    /// Keeps a snapshot in the place of the session's last one, some time after all before it is durable. Nobody waits for
+    /// it, and nothing fails with it: what cannot be kept is not.
+    fn keep(&self, _own: &Ownership, _snapshot: Snapshot) {}
+
+    /// The session's last snapshot, if one is kept. A cache: without it, or when this fails, the log is read whole.
+    fn kept(&self, _session: &SessionId) -> BoxFuture<'static, Result<Option<Kept>, JournalError>> {
+        Box::pin(std::future::ready(Ok(None)))
     }
 
     /// Every session, by name.

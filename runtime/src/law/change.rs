@@ -480,6 +480,9 @@ impl Call {
 
 /// The model sees the arguments in force (C-PIPE-9, C-BRIDGE-2).
 fn show_effective(tail: &mut [Message], message_at: Option<usize>, path: &CallPath, effective: &str) {
+    if cfg!(feature = "fault-projection") {
+        return;
+    }
     let [position] = path.positions() else { return };
     let Some(Message::Assistant { blocks }) = message_at.and_then(|at| tail.get_mut(at)) else { return };
     let mut calls = 0;

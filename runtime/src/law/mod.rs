@@ -12,11 +12,13 @@ mod compact;
 mod next;
 mod query;
 mod recovery;
+mod snapshot;
 mod transcript;
 
 pub use call::CallOwes;
 pub use compact::CompactionOwed;
 pub use next::{Next, Passed};
+pub use snapshot::{Kept, Mark, Snapshot, Unfit, Written};
 pub use transcript::Transcript;
 
 use crate::{
@@ -78,7 +80,8 @@ pub(crate) struct Queued {
 }
 
 /// The outcome of a command.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Caused {
     /// The first record that it queued; what became of that stands behind it.

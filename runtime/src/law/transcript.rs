@@ -15,10 +15,33 @@ pub struct Transcript {
 
 struct Link {
     before: Transcript,
-    messages: Box<[Message]>,
+    messages: Chunk,
     len: usize,
     /// Made when it is asked for: that of what came before, and of these messages.
     digest: OnceLock<[u8; 32]>,
+}
+
+/// Some messages: in memory, or as a snapshot keeps them until somebody looks at them.
+enum Chunk {
+    Here(Box<[Message]>),
+    Kept { bytes: Vec<u8>, from: usize, count: usize, read: OnceLock<Box<[Message]>> },
+}
+
+impl Chunk {
+    /// # Panics
+    /// When what a snapshot keeps does not read back. Its digest has shown that it is what was written, so that is a defect:
+    /// whoever runs into it opens the session from its log, where everything is.
+    fn messages(&self) -> &[Message] {
+        match self {
+            Chunk::Here(messages) => messages,
+            Chunk::Kept { bytes, from, count, read } => read.get_or_init(|| {
+                let messages: Vec<Message> = serde_json::from_slice(&bytes[*from..])
+                    .unwrap_or_else(|error| panic!("a snapshot's messages do not read back: {error}"));
+                assert_eq!(messages.len(), *count, "a snapshot's messages do not read back whole");
+                messages.into()
+            }),
+        }
+    }
 }
 
 impl Transcript {
@@ -28,13 +51,49 @@ impl Transcript {
             return self.clone();
         }
         let len = self.len() + messages.len();
-        let (before, messages, digest) = (self.clone(), messages.into(), OnceLock::new());
+        self.linked(Chunk::Here(messages.into()), len)
+    }
+
+    /// The same with messages that a snapshot keeps, as a JSON array from that byte on.
+    pub(super) fn with_kept(&self, bytes: Vec<u8>, from: usize, count: usize) -> Transcript {
+        if count == 0 {
+            return self.clone();
+        }
+        self.linked(Chunk::Kept { bytes, from, count, read: OnceLock::new() }, self.len() + count)
+    }
+
+    fn linked(&self, messages: Chunk, len: usize) -> Transcript {
+        let (before, digest) = (self.clone(), OnceLock::new());
         Transcript { last: Some(Arc::new(Link { before, messages, len, digest })) }
+    }
+
+    /// The messages behind a conversation that this one was made from; `None` when it was not.
+    pub(super) fn behind(&self, before: &Transcript) -> Option<Vec<&Message>> {
+        let (mut chunks, mut at) = (Vec::new(), self.last.as_ref());
+        while at.map(Arc::as_ptr) != before.last.as_ref().map(Arc::as_ptr) {
+            let link = at?;
+            chunks.push(link.messages.messages());
+            at = link.before.last.as_ref();
+        }
+        Some(chunks.into_iter().rev().flatten().collect())
+    }
+
+    /// Its whole digest is known.
+    pub(super) fn is_known(&self, digest: [u8; 32]) {
+        if let Some(link) = &self.last {
+            let _ = link.digest.set(digest);
+        }
     }
 
     /// What is in it, in 32 hexadecimal digits: the first half of a SHA-256 chained over the messages, each as JSON. It
     /// does not depend on how the conversation was put together, and costs the messages that were not asked about before.
     pub fn digest(&self) -> Arc<str> {
+        let digest = &self.sum()[..16];
+        digest.iter().fold(String::with_capacity(32), |text, byte| text + &format!("{byte:02x}")).into()
+    }
+
+    /// The digest, whole.
+    pub(super) fn sum(&self) -> [u8; 32] {
         let (mut unknown, mut at) = (Vec::new(), &self.last);
         let mut digest = loop {
             let Some(link) = at else { break [0; 32] };
@@ -46,7 +105,7 @@ impl Transcript {
         };
         let mut json = Vec::new();
         for link in unknown.into_iter().rev() {
-            for message in &link.messages {
+            for message in link.messages.messages() {
                 json.clear();
                 message.write_json(&mut json);
                 digest = Sha256::new().chain_update(digest).chain_update(&json).finalize().into();
@@ -54,7 +113,7 @@ impl Transcript {
             // Whoever was faster has found the same.
             let _ = link.digest.set(digest);
         }
-        digest[..16].iter().fold(String::with_capacity(32), |text, byte| text + &format!("{byte:02x}")).into()
+        digest
     }
 
     /// How many messages it has.
@@ -69,7 +128,7 @@ impl Transcript {
 
     /// The last message.
     pub fn last(&self) -> Option<&Message> {
-        self.last.as_ref().and_then(|link| link.messages.last())
+        self.last.as_ref().and_then(|link| link.messages.messages().last())
     }
 
     /// Whose side the last message is on. A request's is always [`Role::User`].
@@ -82,7 +141,7 @@ impl Transcript {
         let mut chunks = Vec::new();
         let mut at = &self.last;
         while let Some(link) = at {
-            chunks.push(&link.messages);
+            chunks.push(link.messages.messages());
             at = &link.before.last;
         }
         chunks.into_iter().rev().flat_map(|chunk| chunk.iter())
@@ -96,7 +155,7 @@ impl Transcript {
             at = link.before.last.as_ref();
             Some(link)
         })
-        .flat_map(|link| link.messages.iter().rev())
+        .flat_map(|link| link.messages.messages().iter().rev())
     }
 }
 

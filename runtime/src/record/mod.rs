@@ -31,7 +31,7 @@ pub struct Record {
 }
 
 /// What a record is about, where that applies.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct At {
     /// The turn, from 1.
     pub turn: Option<u64>,

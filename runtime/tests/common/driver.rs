@@ -7,6 +7,24 @@ use portcullis_runtime::{
 };
 use std::{collections::BTreeMap, mem, sync::Arc};
 
+/// Valid logs, different each, the same in every run.
+pub fn logs(count: u64) -> Vec<Vec<Arc<Record>>> {
+    (1..=count)
+        .map(|seed| {
+            let mut x = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            let numbers = (0..260).map(|_| {
+                x ^= x << 13;
+                x ^= x >> 7;
+                x ^= x << 17;
+                (x >> 24) as u16
+            });
+            let mut driver = Driver::new(Tape::new(numbers.collect()));
+            driver.play();
+            driver.log
+        })
+        .collect()
+}
+
 /// The process was killed and a new one folded the log: whatever was being done is forgotten.
 pub struct Killed;
 

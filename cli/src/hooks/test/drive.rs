@@ -6,8 +6,9 @@ use super::stage::Stage;
 use super::{script, tools};
 use futures::{StreamExt, stream::BoxStream};
 use portcullis::{
-    Answer, Body, Content, Continue, Ending, Event as Happened, Execution, MemoryJournal, Model, ModelError,
-    ModelEvent, ModelRequest, Reason, Role, Runtime, ScriptedModel, Seq, Session, SessionId, SessionOptions,
+    Answer, Body, Content, Continue, Ending, Event as Happened, Execution, ForkAt, MemoryJournal, Model,
+    ModelError, ModelEvent, ModelRequest, Reason, Role, Runtime, ScriptedModel, Seq, Session, SessionId,
+    SessionOptions,
     hooks::Report,
     journal::{Fault, JournalError},
 };
@@ -226,6 +227,20 @@ impl House<'_> {
                     self.cleared = None;
                     open = Some(name);
                 }
+                "fork" => {
+                    // It goes on from a copy of one, of which this case's hooks were no part unless it names it.
+                    let parent = match open.take() {
+                        Some(name) => name,
+                        None => {
+                            self.process(NAME, &[&round.prompt], false).await?;
+                            NAME.into()
+                        }
+                    };
+                    let name = format!("{NAME}-{at}");
+                    self.fork(&parent, &name).await?;
+                    self.process(&name, &[&round.prompt], true).await?;
+                    open = Some(name);
+                }
                 other => {
                     return Err(format!(
                         "no case can make a session that starts as `{other}`, so the event was not fed"
@@ -234,6 +249,16 @@ impl House<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Another session that goes on from the end of this one.
+    async fn fork(&mut self, parent: &str, name: &str) -> Result<(), String> {
+        let model = ScriptedModel::from_json(&script::script(self.feed)).map_err(|e| e.to_string())?;
+        let runtime = Runtime::builder(model).journal(self.journal.clone()).arbiters(1).start().await;
+        let runtime = runtime.map_err(|error| error.to_string())?;
+        let forked = runtime.fork(parent, ForkAt::Head, name).await;
+        runtime.shutdown(GRACE).await;
+        forked.map_err(|error| error.to_string())
     }
 
     /// A process that dies before the call has a result, and the one that comes after it.

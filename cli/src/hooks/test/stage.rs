@@ -2,6 +2,7 @@
 
 use super::case::{Case, Fields, typed};
 use super::feed::Feed;
+use crate::scratch::copy;
 use portcullis::{
     Scene,
     hooks::{ClaudeHooks, Fidelity, Layers, Options, PluginLayer, Report},
@@ -46,7 +47,7 @@ impl Stage {
         // Links in the way to it would make its folder go by two names.
         let root = fs::canonicalize(dir.path()).map_err(failed)?;
         let folder = root.join("case");
-        copy(&case.folder, &folder).map_err(failed)?;
+        copy(&case.folder, &folder, &[]).map_err(failed)?;
         let place =
             folder.to_str().filter(|path| !path.contains([' ', '"', '\\', '\n'])).ok_or_else(|| {
                 format!(
@@ -211,31 +212,6 @@ fn replace(bytes: &[u8], what: &[u8], with: &[u8]) -> Vec<u8> {
     }
     out.extend_from_slice(rest);
     out
-}
-
-/// Copies a folder with the modes of its files. Anything but files, folders and links is no part of a case.
-fn copy(from: &Path, to: &Path) -> io::Result<()> {
-    fs::create_dir_all(to)?;
-    for entry in fs::read_dir(from)? {
-        let entry = entry?;
-        let (from, to) = (entry.path(), to.join(entry.file_name()));
-        let kind = entry.file_type()?;
-        if kind.is_dir() {
-            copy(&from, &to)?;
-        } else if kind.is_symlink() {
-            std::os::unix::fs::symlink(fs::read_link(&from)?, &to)?;
-        } else if kind.is_file() {
-            fs::copy(&from, &to)?;
-            // A copy of a file that nobody may write must still be removable and replaceable.
-            let mut mode = fs::metadata(&to)?.permissions();
-            let writable = std::os::unix::fs::PermissionsExt::mode(&mode) | 0o200;
-            std::os::unix::fs::PermissionsExt::set_mode(&mut mode, writable);
-            fs::set_permissions(&to, mode)?;
-        } else {
-            return Err(io::Error::other(format!("{} is no plain file", from.display())));
-        }
-    }
-    Ok(())
 }
 
 /// A rule of `expected` for one fidelity: what `strict` says goes before the rest.
