@@ -43,14 +43,18 @@ impl Trip {
         let Some(execution) = self.execution() else { return Ok(()) };
         let request = RequestId::of(&self.cx.info.id, &self.key);
         let digest = InputRequested::digest_of(&execution.arguments);
+        // Nobody is waited for where there is nobody.
         let someone = match &self.cx.cue {
             Some(cue) => !cue.nobody_to_ask(&request),
             None => self.cx.approvals,
         };
-        // Nobody is waited for where there is nobody; in a replay, time does not pass.
-        let wait = self.cx.shared.asks_expire_after.filter(|_| someone && self.cx.cue.is_none());
-        let expires =
-            wait.map(|wait| now_ms().saturating_add(u64::try_from(wait.as_millis()).unwrap_or(u64::MAX)));
+        let wait = self.cx.shared.asks_expire_after.filter(|_| someone);
+        let expires = match &self.cx.cue {
+            Some(cue) => cue.expires(&request),
+            None => {
+                wait.map(|wait| now_ms().saturating_add(u64::try_from(wait.as_millis()).unwrap_or(u64::MAX)))
+            }
+        };
         let requested = InputRequested { request: request.clone(), digest, reasons, by, expires };
         let mut drafts = vec![Draft::new(self.at.clone(), requested.clone())];
         if !someone {
@@ -87,7 +91,7 @@ impl Trip {
                 let asked = self.cx.ledger.read(|s| s.call_facts(&self.key.call).and_then(|f| f.asked));
                 let (Some(asked), Some(execution)) = (asked, self.execution()) else { return Ok(()) };
                 let waiting = self.waiting(&asked, &execution);
-                if waiting.ask.is_overdue() {
+                if waiting.ask.is_overdue() && self.cx.cue.is_none() {
                     // It ran out while nobody had the session in memory: nobody sees it any more.
                     let _ = waiting.answer.settle(Given::Expired);
                 } else {
@@ -104,7 +108,9 @@ impl Trip {
         let _person = self.cx.waits_for(Wait::Person(self.key.call.clone()));
         let given = async {
             let answered = waiting.answer.wait();
-            let Some(expires) = waiting.ask.expires else { return answered.await };
+            // What is played again knows how it went, and waits for no clock.
+            let expires = waiting.ask.expires.filter(|_| self.cx.cue.is_none());
+            let Some(expires) = expires else { return answered.await };
             match select(answered, Box::pin(tokio::time::sleep(time_left(expires)))).await {
                 Either::Left((given, _)) => given,
                 // An answer that comes at this very moment may still be first.

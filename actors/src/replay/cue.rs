@@ -4,14 +4,10 @@
 //! is compared when it is made; the first that is another one ends the replay.
 
 use super::script::{Act, Said, Script, index};
-use crate::{
-    control::{Answer, Given, Waiting},
-    cx::SessionCx,
-    judge::Stop,
-};
+use crate::{control::Waiting, cx::SessionCx, judge::Stop};
 use futures::future::{Either, select};
 use portcullis_runtime::{
-    At, Body, CallPath, Cancel, Draft, ModelRequest, Point, Record, RequestId, Resolution, Seq, Subject,
+    At, Body, CallPath, Cancel, Draft, ModelRequest, Point, Record, RequestId, Seq, Subject,
 };
 use std::{
     ops::Range,
@@ -164,7 +160,7 @@ impl Cue {
         }
         self.inner().taken.outside += 1;
         let record = &self.script.log[head];
-        Some(Draft::new(record.at.clone(), record.body.clone()))
+        Some(Draft::new(record.at.clone(), record.body.clone()).of_command(record.key.clone()))
     }
 
     fn cancel_now(&self, cause: portcullis_runtime::Cause) {
@@ -212,7 +208,9 @@ impl Cue {
     }
 
     fn drafts(&self, records: Range<usize>) -> Vec<Draft> {
-        let draft = |record: &Arc<Record>| Draft::new(record.at.clone(), record.body.clone());
+        let draft = |record: &Arc<Record>| {
+            Draft::new(record.at.clone(), record.body.clone()).of_command(record.key.clone())
+        };
         self.script.log[records].iter().map(draft).collect()
     }
 
@@ -229,19 +227,19 @@ impl Cue {
         self.script.nobody_to_ask(self.rest(), request)
     }
 
-    /// Has the person answer who did; true when somebody did, whatever else came.
+    /// When the question expired, or would have.
+    pub(crate) fn expires(&self, request: &RequestId) -> Option<u64> {
+        self.script.expires(self.rest(), request)
+    }
+
+    /// Has the person answer who did, or the time that ran out; true when somebody did, whatever else came.
     pub(crate) fn answer(self: &Arc<Self>, waiting: Arc<Waiting>) -> bool {
         let answer = self.script.answer(self.rest(), &waiting.ask.id);
-        let Some((place, resolution, text, by)) = answer else { return false };
+        let Some((place, given)) = answer else { return false };
         let cue = self.clone();
         actix_rt::spawn(async move {
             cue.at(place).await;
             cue.inner().taken.answers += 1;
-            let given = match resolution {
-                Resolution::Expired => Given::Expired,
-                Resolution::Allowed => Given::Answer(Answer::Allow, by, None),
-                _ => Given::Answer(Answer::Refuse(text), by, None),
-            };
             // Nobody else answers here.
             let _ = waiting.answer.settle(given);
         });

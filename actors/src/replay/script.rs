@@ -1,8 +1,9 @@
 //! What a log says about its own replay: which record came from outside, what was answered where, and in how many lives.
 
+use crate::control::{Answer, Given};
 use portcullis_runtime::{
     Arguments, AssistantMessage, At, Body, CallPath, ConfigInForce, EndReason, Finish, HeaderChanged,
-    Outcome, Point, QueueKind, Record, RequestId, Resolution, Source, Subject, law::State,
+    Outcome, Point, QueueKind, Record, RequestId, Resolution, Subject, law::State,
 };
 use std::{collections::BTreeSet, ops::Range, sync::Arc};
 
@@ -118,6 +119,9 @@ impl Script {
                 Body::PromptQueued(_)
                 | Body::SubagentStarted(_)
                 | Body::SubagentEnded(_)
+                | Body::SessionLeft(_)
+                | Body::SessionCommand(_)
+                | Body::SessionWithdrawn(_)
                 | Body::SessionClosed(_),
             ) => true,
             // An owner's record goes with the decision behind it.
@@ -202,19 +206,28 @@ impl Script {
         })
     }
 
-    /// How a person settled a question: where, with what, and who.
-    pub(super) fn answer(
-        &self,
-        within: Range<usize>,
-        request: &RequestId,
-    ) -> Option<(usize, Resolution, Option<portcullis_runtime::Reason>, Source)> {
-        within.into_iter().find_map(|n| match &self.log[n].body {
-            Body::InputResolved(r)
-                if r.request == *request
-                    && matches!(r.resolution, Resolution::Allowed | Resolution::Refused) =>
-            {
-                Some((n, r.resolution, r.text.clone(), r.by.clone()))
+    /// How a question was settled by a person, or by its time, and where.
+    pub(super) fn answer(&self, within: Range<usize>, request: &RequestId) -> Option<(usize, Given)> {
+        within.into_iter().find_map(|n| {
+            let record = &self.log[n];
+            let Body::InputResolved(r) = &record.body else { return None };
+            if r.request != *request {
+                return None;
             }
+            let answer = match r.resolution {
+                Resolution::Allowed => Answer::Allow,
+                Resolution::Refused => Answer::Refuse(r.text.clone()),
+                Resolution::Expired => return Some((n, Given::Expired)),
+                _ => return None,
+            };
+            Some((n, Given::Answer(answer, r.by.clone(), record.key.clone())))
+        })
+    }
+
+    /// When a question expires, as its record says.
+    pub(super) fn expires(&self, within: Range<usize>, request: &RequestId) -> Option<u64> {
+        within.into_iter().find_map(|n| match &self.log[n].body {
+            Body::InputRequested(asked) if asked.request == *request => asked.expires,
             _ => None,
         })
     }

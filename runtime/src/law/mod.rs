@@ -81,6 +81,7 @@ pub(crate) struct Queued {
 
 /// The outcome of a command.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Caused {
     /// The first record that it queued; what became of that stands behind it.

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use std::sync::{Arc, OnceLock};
 
 /// Changes with what a log folds to, and with how that is written. A build reads no other build's snapshots besides.
-const FORM: u32 = 1;
+const FORM: u32 = 2;
 
 /// CRC-32 of all that came before and of this: it tells accidents, and costs next to nothing at an opening.
 type Sum = u32;
