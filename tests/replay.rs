@@ -99,3 +99,26 @@ async fn subagents_and_forks_play_again() {
     }
     assert_eq!(copied, [true, false, false], "the fork, its parent, the subagent");
 }
+
+// C-DUR-2, 7: what a handler that may not run twice leaves before it runs is in the log, and comes out the same.
+#[tokio::test]
+async fn handlers_that_run_once_play_again() {
+    let journal = MemoryJournal::new();
+    let house = support::Plan::new(Says::calls(&[("Echo", r#"{"text":"x"}"#)]))
+        .journal(&journal)
+        .open(|at| {
+            at.pre_execute("before", async |_| Gate::allow());
+            at.once(|at| {
+                at.pre_execute("counts", async |_| Gate::allow());
+                at.post_execute("counts", async |_| Review::accept());
+            });
+            at.pre_execute("behind", async |_| Gate::allow());
+        })
+        .await;
+    assert_eq!(house.prompt("go").await, EndReason::Completed);
+    let log = journal.records(&SessionId::new("s").unwrap());
+    let begun = log.iter().filter(|r| matches!(r.body, Body::DecisionBegun(_))).count();
+    assert_eq!(begun, 2);
+    support::replays(log).await;
+    house.close().await;
+}

@@ -405,6 +405,8 @@ pub(crate) async fn open_session(
         span: tracing::info_span!("session", session = %id),
     });
     cx.ledger.feed()?;
+    // One that was left long and without a snapshot is not read whole again.
+    cx.ledger.keep_snapshot();
     cx.start_counting();
     kit.room.enter(cx.clone());
     let actor = SessionActor {
