@@ -2,7 +2,7 @@
 
 mod support;
 
-use futures::StreamExt;
+use futures::{FutureExt, StreamExt};
 use portcullis::*;
 use std::{sync::Arc, time::Duration};
 use support::*;
@@ -327,4 +327,38 @@ async fn a_body_that_may_not_run_again_stays() {
     assert_eq!(end(turn).await, EndReason::Completed);
     assert_eq!(*ran.lock().unwrap(), ["a"]);
     within(runtime.shutdown(PATIENCE)).await;
+}
+
+// C-RUN-5: once a shutdown has begun, no session comes back for new work, however long others take to end theirs.
+#[tokio::test]
+async fn nobody_comes_back_into_a_shutdown() {
+    #[derive(serde::Deserialize, schemars::JsonSchema)]
+    struct Nothing {}
+    let gate = Arc::new(tokio::sync::Semaphore::new(0));
+    let body = gate.clone();
+    let slow = tool("Slow", "Takes its time.", async move |_: Nothing, _cx| {
+        body.acquire().await.unwrap().forget();
+        Ok::<_, ToolError>("done")
+    });
+    let model = Says::by_prompt(|prompt, said| match (prompt, said) {
+        ("slow", 0) => calls(&[("Slow", "{}")]),
+        _ => say("plainly"),
+    });
+    let journal = MemoryJournal::new();
+    let builder = Runtime::builder(model).journal(journal.clone()).tool(slow.unwrap());
+    let runtime = builder.idle_after(SOON).arbiters(1).start().await.unwrap();
+    let (away, busy) = (runtime.session("away").await.unwrap(), runtime.session("busy").await.unwrap());
+    until(|| away.is_away()).await;
+    let turn = within(busy.prompt("slow")).await.unwrap();
+    until(|| !runtime.live_calls().is_empty()).await;
+    let before = records(&journal, "away").len();
+    let over = tokio::spawn(runtime.shutdown(PATIENCE));
+    // Whoever is open notices the shutdown: then it has begun everywhere on this arbiter.
+    until(|| matches!(busy.try_prompt("late").now_or_never(), Some(Err(_)))).await;
+    let late = within(away.prompt("plain")).await;
+    assert!(matches!(late, Err(SubmitError::Draining { .. } | SubmitError::Closed { .. })), "{late:?}");
+    gate.add_permits(1);
+    assert_eq!(end(turn).await, EndReason::Completed);
+    assert_eq!(within(over).await.unwrap().parked, []);
+    assert_eq!(records(&journal, "away").len(), before, "nothing was begun");
 }

@@ -116,6 +116,11 @@ impl Host {
         }
     }
 
+    /// It takes no session up any more: its runtime is being shut down. What is open may still open subagents.
+    pub(crate) fn is_closing(&self) -> bool {
+        self.closed_from.get().is_some()
+    }
+
     pub(crate) fn is_closed(&self) -> bool {
         self.closed_from.get().is_some_and(|from| from <= Instant::now())
     }

@@ -25,6 +25,9 @@ use std::{
     time::{Duration, Instant},
 };
 
+/// A session that could not be brought back for a question that has run out is brought back after this time.
+const AGAIN: Duration = Duration::from_secs(5);
+
 /// How often the host looks for sessions that have been quiet for long enough: a part of that time, within these.
 const LOOKS: (Duration, Duration) = (Duration::from_millis(5), Duration::from_secs(30));
 
@@ -146,7 +149,7 @@ impl actix::Handler<Leave> for SessionActor {
 impl Host {
     /// Lets those go that have been quiet for so long.
     pub(crate) fn look(&mut self, idle_after: Duration) {
-        if self.is_closed() {
+        if self.is_closing() {
             return;
         }
         let now = tokio::time::Instant::now();
@@ -164,10 +167,10 @@ impl Host {
                 host.sessions.borrow_mut().remove(&id);
                 host.kit.room.leave(&handle);
                 host.kit.shared.set_away(&handle);
-                if host.is_closed() {
+                if host.is_closing() {
                     handle.end();
                 } else {
-                    handle.set_alarm();
+                    handle.set_alarm(Duration::ZERO);
                     if handle.presence.left() {
                         host.come(handle).await;
                     }
@@ -179,12 +182,12 @@ impl Host {
     /// Opens a session again, behind its handle. If that cannot be, what was put there is handed back, and the next one may
     /// try again.
     async fn come(self, handle: Arc<SessionInner>) {
-        if self.is_closed() {
+        if self.is_closing() {
             return handle.end();
         }
         let again = Again::Back(handle.clone());
         match contained(open_session(self.kit.clone(), handle.opening.clone(), Some(again))).await {
-            Ok((_, actor)) if self.is_closed() => {
+            Ok((_, actor)) if self.is_closing() => {
                 // Too late to be drained with the others.
                 let _ = actor.send(Drain { until: Instant::now() }).await;
             }
@@ -195,6 +198,9 @@ impl Host {
                 tracing::warn!(session = %handle.info.id, %error, "a session could not be brought back");
                 handle.presence.stays_away();
                 handle.hand_back(&error);
+                // A question that has run out meanwhile is tried again.
+                let _ = handle.alarm().take();
+                handle.set_alarm(AGAIN);
             }
         }
     }
@@ -237,11 +243,11 @@ impl SessionInner {
     }
 
     /// Has the session brought back when a question of its expires.
-    fn set_alarm(self: &Arc<Self>) {
+    fn set_alarm(self: &Arc<Self>, at_least: Duration) {
         let Some(expires) = self.control.next_expiry() else { return };
         let handle = self.clone();
         let alarm = actix_rt::spawn(async move {
-            tokio::time::sleep(time_left(expires)).await;
+            tokio::time::sleep(time_left(expires).max(at_least)).await;
             handle.control.expire(expires);
             handle.stir();
         });

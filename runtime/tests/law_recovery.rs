@@ -150,3 +150,42 @@ fn a_turn_that_waits_for_a_person_is_never_given_up() {
     assert!(!play.state.is_given_up());
     assert_eq!(play.state.asks().len(), 1);
 }
+
+// C-DUR-8: a compaction that has begun, or has ended, is progress.
+#[test]
+fn a_turn_that_summarises_comes_on() {
+    let mut play = Play::default();
+    play.add(At::session(), created());
+    play.add(At::session(), config(Limits { compact_at: Some(10), ..Limits::default() }));
+    for (turn, queued) in [(1, Seq(2)), (2, Seq(11))] {
+        play.add(At::session(), prompt("go"));
+        play.law();
+        let drafts = play.state.close(Point::PromptSubmit, &Subject::Prompt(queued));
+        play.commit(drafts);
+        if turn == 2 {
+            break;
+        }
+        let at = At::step(1, 1);
+        play.add(at.clone(), StepStart {});
+        play.add(at.clone(), header("be brief"));
+        play.add(at.clone(), ModelRequested { attempt: 1, digest: None });
+        let usage = Some(Usage { input: 90, output: 10 });
+        play.add(at, AssistantMessage { usage, ..common::says("done") });
+        play.law();
+        let drafts = play.state.close(Point::Continuation, &Subject::Step(1));
+        play.commit(drafts);
+    }
+    let kill = |play: &mut Play| {
+        for _ in 0..3 {
+            killed(play);
+            assert!(!play.state.is_given_up());
+        }
+    };
+    kill(&mut play);
+    play.law();
+    assert_eq!(play.log.last().map(|r| r.body.kind().to_owned()), Some("compaction/started".into()));
+    kill(&mut play);
+    let ended = play.state.end_compaction(Err("not now".into()));
+    play.commit(ended);
+    kill(&mut play);
+}

@@ -8,7 +8,7 @@ use crate::{
     store::{Project, each_record},
     words::typed,
 };
-use portcullis::{Body, Journal, SessionId, journal::SessionHead, sqlite::SqliteJournal};
+use portcullis::{Body, Journal, JournalError, SessionId, journal::SessionHead, sqlite::SqliteJournal};
 use serde::Serialize;
 use std::{
     ffi::OsStr,
@@ -22,7 +22,8 @@ struct Row {
     session: String,
     turns: u64,
     records: u64,
-    /// How its last turn ended; `open` while one is not over, nothing before the first.
+    /// How its last turn ended; `open` while one is not over, nothing before the first; `damaged` when its log cannot be
+    /// read to the end.
     last_end: Option<&'static str>,
     /// Questions that wait for a person.
     open_questions: usize,
@@ -32,6 +33,8 @@ struct Row {
     #[serde(skip)]
     child: bool,
 }
+
+const DAMAGED: &str = "damaged";
 
 /// Lists, or shows.
 pub(crate) async fn list(args: &ListArgs) -> Result<ExitCode, Problem> {
@@ -81,7 +84,7 @@ async fn row(journal: &SqliteJournal, head: &SessionHead) -> Result<Row, Problem
         waits: head.waits.iter().map(|request| request.as_str().to_owned()).collect(),
         child: false,
     };
-    each_record(journal, &head.session, |record| {
+    let read = each_record(journal, &head.session, |record| {
         row.records += 1;
         match &record.body {
             Body::SessionCreated(created) => row.child = created.parent.is_some(),
@@ -90,7 +93,14 @@ async fn row(journal: &SqliteJournal, head: &SessionHead) -> Result<Row, Problem
             _ => {}
         }
     })
-    .await?;
+    .await;
+    match read {
+        // The others are as sound as ever.
+        Err(JournalError::Corrupt { .. }) => {
+            (row.records, row.last_end) = (head.records, Some(DAMAGED));
+        }
+        read => read?,
+    }
     Ok(row)
 }
 
@@ -122,6 +132,10 @@ fn print(dir: &OsStr, rows: &[Row], json: bool) -> io::Result<()> {
         let answer = typed(&["answer".as_ref(), dir, request.as_ref(), "allow".as_ref()]);
         let hint = format!("`{answer}` goes on, or deny; `log` with the session's name shows what is asked");
         writeln!(out, "{}", paint.tint(Tint::Quiet, &hint))?;
+    }
+    for row in rows.iter().filter(|row| row.last_end == Some(DAMAGED)) {
+        let verify = typed(&["log".as_ref(), "verify".as_ref(), dir, row.session.as_ref()]);
+        writeln!(out, "{}", paint.tint(Tint::Quiet, &format!("`{verify}` says where its log is damaged")))?;
     }
     let left =
         |row: &&Row| row.last_end == Some("open") && !row.child && rows.iter().all(|r| r.waits.is_empty());

@@ -80,6 +80,12 @@ fn verify_says_whether_all_is_as_it_was_written() {
     let json = project.verify(&["alpha", "--json"]);
     assert_eq!(json.code, Some(1));
     assert!(json.out.contains(r#""records":2,"chained":2,"damage":{"at":2,"why":""#), "{}", json.out);
+    // It is on the list beside the others.
+    let list = project.log(&[]);
+    assert_eq!(list.code, Some(0), "{}{}", list.out, list.err);
+    let line = |name: &str| list.out.lines().find(|line| line.starts_with(name)).unwrap_or_default();
+    assert!(line("alpha").ends_with("damaged") && line("run-1").ends_with("max_tokens"), "{}", list.out);
+    assert!(list.out.contains("alpha` says where its log is damaged"), "{}", list.out);
 
     project.damage("DELETE FROM records WHERE session = 'run-1' AND seq = 5");
     let gap = project.verify(&["run-1"]);

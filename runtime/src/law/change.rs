@@ -14,6 +14,9 @@ impl State {
         {
             self.commands.insert(command.clone(), caused);
         }
+        if let Some(turn) = self.turn.as_deref_mut() {
+            turn.note_progress(record);
+        }
         match &record.body {
             Body::SessionCreated(created) => {
                 self.created = Some(Arc::new(created.clone()));
@@ -85,7 +88,6 @@ impl State {
 
     fn change_turn(&mut self, record: &Arc<Record>) {
         let Some(turn) = self.turn.as_deref_mut() else { return };
-        turn.note_progress(record);
         let tail = &mut self.tail;
         match &record.body {
             Body::UserMessage(m) => {
