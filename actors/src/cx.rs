@@ -55,7 +55,8 @@ pub(crate) struct SessionCx {
     /// A subagent's.
     pub(crate) is_child: bool,
     /// What its foreign awaits wait for, as far as that is a person in the end.
-    pub(crate) waits: RefCell<Vec<Wait>>,
+    pub(crate) waits: RefCell<Vec<(u64, Wait)>>,
+    pub(crate) wait_number: Cell<u64>,
     /// Where its log ended when it was last found ready to leave memory, and since when that is so.
     pub(crate) quiet: Cell<Option<(Seq, tokio::time::Instant)>>,
     /// It leaves memory: nothing can be written any more, and what is dropped has not ended.
@@ -151,8 +152,10 @@ impl SessionCx {
 
     /// Notes what the foreign await waits for that is about to be made, until the guard is dropped.
     pub(crate) fn waits_for(&self, wait: Wait) -> Waiting<'_> {
-        self.waits.borrow_mut().push(wait.clone());
-        Waiting { cx: self, wait }
+        let number = self.wait_number.get();
+        self.wait_number.set(number + 1);
+        self.waits.borrow_mut().push((number, wait));
+        Waiting { cx: self, number }
     }
 
     /// Notes a message between two actors of the session.
@@ -175,13 +178,13 @@ pub(crate) enum Wait {
 /// See [`SessionCx::waits_for`].
 pub(crate) struct Waiting<'c> {
     cx: &'c SessionCx,
-    wait: Wait,
+    number: u64,
 }
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         let mut waits = self.cx.waits.borrow_mut();
-        if let Some(at) = waits.iter().rposition(|wait| *wait == self.wait) {
+        if let Some(at) = waits.iter().rposition(|(number, _)| *number == self.number) {
             waits.swap_remove(at);
         }
         if self.cx.leaving.get() {

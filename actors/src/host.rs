@@ -391,6 +391,7 @@ pub(crate) async fn open_session(
         approvals: options.approvals,
         is_child: child.is_some(),
         waits: RefCell::default(),
+        wait_number: Cell::default(),
         quiet: Cell::default(),
         leaving: Cell::default(),
         asks: child.map_or_else(|| handle.control.clone(), |child| child.asks),

@@ -44,13 +44,13 @@ fn is_parked(cx: &SessionCx) -> bool {
         return false;
     }
     let waits_below = |path: &CallPath| {
-        waits.iter().any(|wait| match wait {
+        waits.iter().any(|(_, wait)| match wait {
             Wait::Person(asks) => asks != path && asks.positions().starts_with(path.positions()),
             Wait::Child(call, _) => call == path,
             Wait::Body(_) => false,
         })
     };
-    waits.iter().all(|wait| match wait {
+    waits.iter().all(|(_, wait)| match wait {
         Wait::Person(_) => true,
         Wait::Child(_, child) => cx.room.find(child).is_some_and(|child| is_parked(&child)),
         Wait::Body(path) => cx.ledger.read(|s| s.may_run_again(path)) && waits_below(path),
@@ -78,7 +78,7 @@ fn tree(cx: Rc<SessionCx>) -> Vec<Rc<SessionCx>> {
             .waits
             .borrow()
             .iter()
-            .filter_map(|wait| match wait {
+            .filter_map(|(_, wait)| match wait {
                 Wait::Child(_, child) => Some(child.clone()),
                 _ => None,
             })

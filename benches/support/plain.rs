@@ -95,9 +95,7 @@ impl Plain {
             } else {
                 self.commit(vec![start]);
             }
-            self.put(&at, ModelRequested { attempt: 1, digest: None });
-            self.durable().await;
-            let message = self.message(&cancel).await;
+            let message = self.asked(&at, 1, &cancel).await;
             self.put(&at, message.clone());
             let mut calls = 0;
             for (id, name, raw) in message.calls() {
@@ -113,9 +111,12 @@ impl Plain {
         self.durable().await;
     }
 
-    async fn message(&self, cancel: &Cancel) -> AssistantMessage {
-        let request =
-            ModelRequest::new(self.header.clone(), self.ledger.read(State::transcript), 1, cancel.clone());
+    /// The record of a request holds its conversation, as every one of these records does.
+    async fn asked(&mut self, at: &At, attempt: u32, cancel: &Cancel) -> AssistantMessage {
+        let messages = self.ledger.read(State::transcript);
+        self.put(at, ModelRequested { attempt, digest: Some(messages.clone().into()) });
+        self.durable().await;
+        let request = ModelRequest::new(self.header.clone(), messages, attempt, cancel.clone());
         let mut events = self.model.respond(request);
         let mut blocks = Vec::new();
         let mut open = None;
@@ -225,9 +226,7 @@ impl Plain {
                     self.commit(drafts);
                 }
                 Next::Model { attempt } => {
-                    self.put(&at, ModelRequested { attempt, digest: None });
-                    self.durable().await;
-                    let message = self.message(&cancel).await;
+                    let message = self.asked(&at, attempt, &cancel).await;
                     self.put(&at, message);
                 }
                 Next::Call { path, .. } => self.lawful_call(path, &cancel).await,
