@@ -256,7 +256,13 @@ impl Control {
             let _ = open.committed.settle(Ok(cancelled));
         }
         // A question goes with its turn, also one of a subagent that nobody took up again.
-        let left: Vec<RequestId> = lock(&self.asks).waiting.keys().cloned().collect();
+        let left: Vec<RequestId> = {
+            let asks = lock(&self.asks);
+            if asks.waiting.is_empty() {
+                return;
+            }
+            asks.waiting.keys().cloned().collect()
+        };
         for request in left {
             self.settled(&request, Err(AnswerError::Settled));
         }
