@@ -223,4 +223,38 @@ mod tests {
         watchdog.look();
         assert!(!watchdog.stalls()[0].ongoing);
     }
+
+    struct Two(std::sync::atomic::AtomicUsize);
+
+    impl Row for Two {
+        fn place(&self) -> usize {
+            self.0.load(std::sync::atomic::Ordering::Relaxed)
+        }
+        fn name(&self) -> (HandlerId, Point) {
+            (HandlerId::new("house", if self.place() == 0 { "first" } else { "second" }), Point::PreExecute)
+        }
+    }
+
+    // C-PIPE-4: of handlers in a row, each has its own time, and the one that blocks is named.
+    #[test]
+    fn in_a_row_the_one_that_blocks_is_named() {
+        let watchdog = Watchdog::new(1);
+        let pulse = watchdog.pulse(0);
+        let row = Arc::new(Two(0.into()));
+        let session = SessionId::new("s").expect("a name");
+        let entered = pulse.enter(Who::Row { row: row.clone(), session });
+        watchdog.look();
+        std::thread::sleep(STALL + Duration::from_millis(20));
+        row.0.store(1, std::sync::atomic::Ordering::Relaxed);
+        watchdog.look();
+        assert_eq!(watchdog.stalls(), [], "the second has only begun");
+        assert!(!watchdog.is_stalled(0));
+        std::thread::sleep(STALL + Duration::from_millis(20));
+        watchdog.look();
+        let stalls = watchdog.stalls();
+        assert_eq!((stalls.len(), &*stalls[0].id.handler, stalls[0].ongoing), (1, "second", true));
+        drop(entered);
+        watchdog.look();
+        assert!(!watchdog.stalls()[0].ongoing && !watchdog.is_stalled(0));
+    }
 }

@@ -14,7 +14,7 @@ use portcullis::{
 };
 use std::{
     collections::BTreeSet,
-    fs::File,
+    fs::{self, File},
     io::{self, BufWriter, Write},
     path::Path,
     process::ExitCode,
@@ -32,8 +32,15 @@ pub(crate) async fn export(args: &ExportArgs) -> Result<ExitCode, Problem> {
         Some(file) => {
             let failed = |error: io::Error| cannot_write(file, &error);
             let out = BufWriter::new(File::create_new(file).map_err(failed)?);
-            write(&journal, &heads, out).await?.map_err(failed)?;
-            Ok(ExitCode::SUCCESS)
+            let written = match write(&journal, &heads, out).await {
+                Ok(written) => written.map_err(failed),
+                Err(problem) => Err(problem),
+            };
+            if written.is_err() {
+                // Half a file helps nobody, and would be in the way of the next try. What cannot be removed stays.
+                let _ = fs::remove_file(file);
+            }
+            written.map(|()| ExitCode::SUCCESS)
         }
     }
 }

@@ -1,12 +1,18 @@
 //! `portcullis log import`: an exported file back into a journal.
 
-use crate::{log::args::ImportArgs, problem::Problem, store::Project, words::names};
+use crate::{
+    log::args::ImportArgs,
+    problem::Problem,
+    store::{Project, each_record},
+    words::names,
+};
 use portcullis::{
     Batch, Claim, Journal, JournalError,
     archive::{self, Archived},
     sqlite::SqliteJournal,
 };
 use std::{
+    collections::BTreeSet,
     fs,
     io::{self, Read, Write},
     path::Path,
@@ -16,14 +22,21 @@ use std::{
 /// No process of a runtime draws this one, and an import holds the file alone.
 const INCARNATION: u128 = 1;
 
-/// Imports: all is checked, then each session is one append, a subagent's before the one that started it.
+/// Imports: all is checked, then each session is one append, a subagent's before the one that started it. So where the root
+/// is, all is; an import that was cut off is done again, and finds what it had written.
 pub(crate) async fn import(args: &ImportArgs) -> Result<ExitCode, Problem> {
     let project = Project::find(&args.dir)?;
     let sessions = archive(&args.file)?;
     let journal = project.open()?;
     let there = journal.sessions().await?;
-    for Archived { session, .. } in &sessions {
-        if there.iter().any(|head| head.session == *session && head.records > 0) {
+    let mut done = BTreeSet::new();
+    for archived in &sessions {
+        let session = &archived.session;
+        if let Some(head) = there.iter().find(|head| head.session == *session && head.records > 0) {
+            if archived.parent().is_some() && is_whole(&journal, archived, head.records).await? {
+                done.insert(session);
+                continue;
+            }
             let what = format!("`{}` has a session `{session}` already", project.given.display());
             return Err(Problem::new(what).next("nothing was imported; import it into another project"));
         }
@@ -36,7 +49,7 @@ pub(crate) async fn import(args: &ImportArgs) -> Result<ExitCode, Problem> {
             return Err(Problem::new(what).next("export that one, with --tree"));
         }
     }
-    for archived in sessions.iter().rev() {
+    for archived in sessions.iter().rev().filter(|archived| !done.contains(&archived.session)) {
         append(&journal, archived).await?;
     }
     let mut out = io::stdout().lock();
@@ -44,6 +57,16 @@ pub(crate) async fn import(args: &ImportArgs) -> Result<ExitCode, Problem> {
         writeln!(out, "{session}  {}", names(records.len() as u64, "record"))
     });
     super::shown(written, ExitCode::SUCCESS)
+}
+
+/// Is the session there as the file has it?
+async fn is_whole(journal: &SqliteJournal, archived: &Archived, records: u64) -> Result<bool, JournalError> {
+    if records != archived.records.len() as u64 {
+        return Ok(false);
+    }
+    let mut there = Vec::new();
+    each_record(journal, &archived.session, |record| there.push(record.clone())).await?;
+    Ok(there == archived.records)
 }
 
 /// The sessions of an exported file.

@@ -117,6 +117,31 @@ async fn a_tree_goes_whole_and_a_subagent_not_alone() {
     assert_eq!(other.logs("export", &["root", "--tree"]).out, tree);
     let journal = SqliteJournal::read_only(other.path().join(".portcullis/journal.db")).unwrap();
     assert_eq!(journal.sessions().await.unwrap().len(), 2);
+    drop(journal);
+
+    // Cut off between the two, it is done again; not over a subagent's log that says something else.
+    let name = file.to_str().unwrap();
+    other.damage("DELETE FROM records WHERE session = 'root'");
+    other.damage("DELETE FROM sessions WHERE session = 'root'");
+    let again = other.logs("import", &[name]);
+    assert_eq!(again.code, Some(0), "{}", again.err);
+    assert_eq!(other.logs("export", &["root", "--tree"]).out, tree);
+    other.damage("DELETE FROM records WHERE session = 'root'");
+    other.damage("DELETE FROM sessions WHERE session = 'root'");
+    fs::write(&file, tree.replace("dug", "dig")).unwrap();
+    other.logs("import", &[name]).refused(&["has a session `root.1-1-0-0` already", "nothing was"]);
+}
+
+// C-DUR-9: a log that cannot be read leaves no half of itself behind.
+#[test]
+fn an_export_that_fails_leaves_no_file() {
+    let project = Project::new(MODEL);
+    project.run(&[]);
+    project.damage("UPDATE records SET record = 'x' WHERE seq = 5");
+    let file = project.path().join("half.jsonl");
+    let failed = project.logs("export", &["run-1", "-o", file.to_str().unwrap()]);
+    failed.refused(&["record 5"]);
+    assert!(!file.exists());
 }
 
 // C-ASK-3: a question that waits, waits there, too.

@@ -14,6 +14,7 @@ pub async fn claimed(journal: &SqliteJournal, name: &str) -> Ownership {
 }
 
 /// Appends `count` prompts and waits for them.
+#[allow(dead_code, reason = "each test file uses its part")]
 pub async fn write(journal: &SqliteJournal, own: &mut Ownership, count: u64) {
     let batch = prompts(own.head, count);
     assert_eq!(journal.append(own, batch).unwrap().wait().await, Ok(own.head));
