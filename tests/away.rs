@@ -2,9 +2,15 @@
 
 mod support;
 
-use futures::{FutureExt, StreamExt};
+use futures::{FutureExt, StreamExt, future::BoxFuture};
 use portcullis::*;
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 use support::*;
 
 const ECHO: [(&str, &str); 1] = [("Echo", r#"{"text":"a"}"#)];
@@ -361,4 +367,65 @@ async fn nobody_comes_back_into_a_shutdown() {
     assert_eq!(end(turn).await, EndReason::Completed);
     assert_eq!(within(over).await.unwrap().parked, []);
     assert_eq!(records(&journal, "away").len(), before, "nothing was begun");
+}
+
+/// A journal that gives nobody a pen while it is told so.
+struct Stubborn {
+    inner: MemoryJournal,
+    refuses: Arc<AtomicBool>,
+    refused: Arc<AtomicUsize>,
+}
+
+impl journal::Around for Stubborn {
+    type Inner = MemoryJournal;
+
+    fn inner(&self) -> &MemoryJournal {
+        &self.inner
+    }
+
+    fn on_claim(
+        &self,
+        session: &SessionId,
+        incarnation: u128,
+        claim: Claim,
+    ) -> BoxFuture<'static, Result<Ownership, JournalError>> {
+        if !self.refuses.load(Ordering::SeqCst) {
+            return self.inner.claim(session, incarnation, claim);
+        }
+        self.refused.fetch_add(1, Ordering::SeqCst);
+        Box::pin(std::future::ready(Err(JournalError::Busy)))
+    }
+}
+
+// C-ASK-3: a question that runs out while its session cannot be brought back is settled when it can.
+#[tokio::test]
+async fn a_question_runs_out_though_the_first_try_to_settle_it_fails() {
+    let (inner, refuses, refused) = (MemoryJournal::new(), Arc::default(), Arc::default());
+    let (told, tried): (Arc<AtomicBool>, Arc<AtomicUsize>) = (Arc::clone(&refuses), Arc::clone(&refused));
+    let runtime = Runtime::builder(Says::calls(&ECHO))
+        .journal(Stubborn { inner: inner.clone(), refuses, refused })
+        .tools([echo(&Arc::default())])
+        .policy("house", |at| {
+            at.pre_execute("careful", async |_| Gate::ask("sure?"));
+        })
+        .idle_after(SOON)
+        .asks_expire_after(Duration::from_millis(500))
+        .arbiters(1)
+        .start()
+        .await
+        .unwrap();
+    let session = runtime.open("s", SessionOptions::new("/").approvals()).await.unwrap();
+    let turn = session.prompt("go").await.unwrap();
+    until(|| session.is_away()).await;
+    told.store(true, Ordering::SeqCst);
+    until(|| tried.load(Ordering::SeqCst) > 0).await;
+    told.store(false, Ordering::SeqCst);
+    assert_eq!(end(turn).await, EndReason::Completed);
+    let log = records(&inner, "s");
+    let settled = log.iter().find_map(|r| match &r.body {
+        Body::InputResolved(resolved) => Some(resolved.resolution),
+        _ => None,
+    });
+    assert_eq!(settled, Some(Resolution::Expired));
+    within(runtime.shutdown(PATIENCE)).await;
 }

@@ -2,7 +2,6 @@
 
 mod common;
 use common::*;
-use futures::future::BoxFuture;
 use portcullis_actors::{Config, Runtime, SessionOptions, SubmitError};
 use portcullis_runtime::*;
 use std::sync::{
@@ -17,29 +16,18 @@ struct Bomb {
     when: When,
 }
 
-impl Journal for Bomb {
-    fn claim(&self, s: &SessionId, i: u128, c: Claim) -> BoxFuture<'static, Result<Ownership, JournalError>> {
-        self.inner.claim(s, i, c)
+impl journal::Around for Bomb {
+    type Inner = MemoryJournal;
+
+    fn inner(&self) -> &MemoryJournal {
+        &self.inner
     }
-    fn append(&self, own: &mut Ownership, batch: Batch) -> Result<Ticket, JournalError> {
+
+    fn on_append(&self, own: &mut Ownership, batch: Batch) -> Result<Ticket, JournalError> {
         if (self.when)(&batch) {
             panic!("the journal's own defect");
         }
         self.inner.append(own, batch)
-    }
-    fn release(&self, own: Ownership) -> BoxFuture<'static, Result<(), JournalError>> {
-        self.inner.release(own)
-    }
-    fn read(
-        &self,
-        s: &SessionId,
-        f: Seq,
-        l: usize,
-    ) -> BoxFuture<'static, Result<Vec<Arc<Record>>, JournalError>> {
-        self.inner.read(s, f, l)
-    }
-    fn sessions(&self) -> BoxFuture<'static, Result<Vec<journal::SessionHead>, JournalError>> {
-        self.inner.sessions()
     }
 }
 

@@ -13,14 +13,11 @@ mod once;
 #[path = "../../tests/recovery/story.rs"]
 mod story;
 
-use futures::future::BoxFuture;
 use house::{Mind, Ran, Staff, builder, finish};
 use logs::{Logs, stored};
 use once::{committed, each, ran_nothing_twice};
 use portcullis::{
-    Batch, Claim, Journal, JournalError, Ownership, Record, Seq, SessionId, Ticket,
-    hooks::ClaudeHooks,
-    journal::{SessionHead, Verified},
+    Batch, Journal, JournalError, Ownership, Ticket, hooks::ClaudeHooks, journal::Around,
     sqlite::SqliteJournal,
 };
 use rustix::process::{Signal, getpid, kill_process};
@@ -96,8 +93,14 @@ fn die_behind(ticket: Option<&Ticket>) -> ! {
     }
 }
 
-impl Journal for Deadly {
-    fn append(&self, own: &mut Ownership, batch: Batch) -> Result<Ticket, JournalError> {
+impl Around for Deadly {
+    type Inner = SqliteJournal;
+
+    fn inner(&self) -> &SqliteJournal {
+        &self.inner
+    }
+
+    fn on_append(&self, own: &mut Ownership, batch: Batch) -> Result<Ticket, JournalError> {
         let mut appends = self.appends.lock().unwrap();
         *appends += 1;
         let mut last = self.last.lock().unwrap();
@@ -110,36 +113,6 @@ impl Journal for Deadly {
             die_behind(last.as_ref());
         }
         Ok(ticket)
-    }
-
-    fn claim(
-        &self,
-        session: &SessionId,
-        incarnation: u128,
-        claim: Claim,
-    ) -> BoxFuture<'static, Result<Ownership, JournalError>> {
-        self.inner.claim(session, incarnation, claim)
-    }
-
-    fn release(&self, own: Ownership) -> BoxFuture<'static, Result<(), JournalError>> {
-        self.inner.release(own)
-    }
-
-    fn read(
-        &self,
-        session: &SessionId,
-        from: Seq,
-        limit: usize,
-    ) -> BoxFuture<'static, Result<Vec<Arc<Record>>, JournalError>> {
-        self.inner.read(session, from, limit)
-    }
-
-    fn sessions(&self) -> BoxFuture<'static, Result<Vec<SessionHead>, JournalError>> {
-        self.inner.sessions()
-    }
-
-    fn verify(&self, session: &SessionId) -> BoxFuture<'static, Result<Verified, JournalError>> {
-        self.inner.verify(session)
     }
 }
 

@@ -1,12 +1,10 @@
 //! C-DUR-2, 8 with real processes: what a command, a handler that runs once and a turn that ends its process come to when the
 //! process is killed by SIGKILL. Each scene is played by this program in another role, again and again until it is over.
 
-use futures::future::BoxFuture;
 use portcullis::{
-    Answer, Batch, Body, Cancelled, Cause, Claim, CommandId, EndReason, Finish, Frozen, Gate, Journal,
-    JournalError, Message, Model, ModelError, ModelEvent, ModelRequest, Output, Ownership, Record, Runtime,
-    Seq, Session, SessionId, SessionOptions, Ticket, Tool, ToolSpec, journal::SessionHead, law, raw_tool,
-    sqlite::SqliteJournal,
+    Answer, Batch, Body, Cancelled, Cause, CommandId, EndReason, Finish, Frozen, Gate, Journal, JournalError,
+    Message, Model, ModelError, ModelEvent, ModelRequest, Output, Ownership, Record, Runtime, Seq, Session,
+    SessionId, SessionOptions, Ticket, Tool, ToolSpec, journal::Around, law, raw_tool, sqlite::SqliteJournal,
 };
 use rustix::process::{Signal, getpid, kill_process};
 use std::{
@@ -34,8 +32,14 @@ struct Deadly {
     deadly: Option<&'static str>,
 }
 
-impl Journal for Deadly {
-    fn append(&self, own: &mut Ownership, batch: Batch) -> Result<Ticket, JournalError> {
+impl Around for Deadly {
+    type Inner = SqliteJournal;
+
+    fn inner(&self) -> &SqliteJournal {
+        &self.inner
+    }
+
+    fn on_append(&self, own: &mut Ownership, batch: Batch) -> Result<Ticket, JournalError> {
         let caused = |r: &Arc<Record>| r.key.is_some() && Some(r.body.kind()) == self.deadly;
         let dies = batch.records.iter().any(caused);
         let ticket = self.inner.append(own, batch)?;
@@ -50,32 +54,6 @@ impl Journal for Deadly {
             die();
         }
         Ok(ticket)
-    }
-
-    fn claim(
-        &self,
-        session: &SessionId,
-        incarnation: u128,
-        claim: Claim,
-    ) -> BoxFuture<'static, Result<Ownership, JournalError>> {
-        self.inner.claim(session, incarnation, claim)
-    }
-
-    fn release(&self, own: Ownership) -> BoxFuture<'static, Result<(), JournalError>> {
-        self.inner.release(own)
-    }
-
-    fn read(
-        &self,
-        session: &SessionId,
-        from: Seq,
-        limit: usize,
-    ) -> BoxFuture<'static, Result<Vec<Arc<Record>>, JournalError>> {
-        self.inner.read(session, from, limit)
-    }
-
-    fn sessions(&self) -> BoxFuture<'static, Result<Vec<SessionHead>, JournalError>> {
-        self.inner.sessions()
     }
 }
 

@@ -1,10 +1,8 @@
 //! A journal that remembers in which order its appends became durable, over all its sessions.
 
 use crate::logs::Logs;
-use futures::future::BoxFuture;
 use portcullis::{
-    Batch, Claim, Journal, JournalError, MemoryJournal, Ownership, Record, Seq, SessionId, Ticket,
-    journal::SessionHead,
+    Batch, Journal, JournalError, MemoryJournal, Ownership, Record, SessionId, Ticket, journal::Around,
 };
 use std::sync::{Arc, Mutex};
 
@@ -49,17 +47,14 @@ pub(crate) fn logs(appends: &[Append]) -> Logs {
     logs
 }
 
-impl Journal for Tape {
-    fn claim(
-        &self,
-        session: &SessionId,
-        incarnation: u128,
-        claim: Claim,
-    ) -> BoxFuture<'static, Result<Ownership, JournalError>> {
-        self.inner.claim(session, incarnation, claim)
+impl Around for Tape {
+    type Inner = MemoryJournal;
+
+    fn inner(&self) -> &MemoryJournal {
+        &self.inner
     }
 
-    fn append(&self, own: &mut Ownership, batch: Batch) -> Result<Ticket, JournalError> {
+    fn on_append(&self, own: &mut Ownership, batch: Batch) -> Result<Ticket, JournalError> {
         // Held over the append, so that the tape has the journal's own order.
         let mut appends = self.appends.lock().unwrap();
         let records = batch.records.clone();
@@ -69,22 +64,5 @@ impl Journal for Tape {
             appends.push((own.session.clone(), records));
         }
         Ok(ticket)
-    }
-
-    fn release(&self, own: Ownership) -> BoxFuture<'static, Result<(), JournalError>> {
-        self.inner.release(own)
-    }
-
-    fn read(
-        &self,
-        session: &SessionId,
-        from: Seq,
-        limit: usize,
-    ) -> BoxFuture<'static, Result<Vec<Arc<Record>>, JournalError>> {
-        self.inner.read(session, from, limit)
-    }
-
-    fn sessions(&self) -> BoxFuture<'static, Result<Vec<SessionHead>, JournalError>> {
-        self.inner.sessions()
     }
 }

@@ -1,6 +1,7 @@
 //! The journal: where records become durable. A trait, what its errors ask for, and the watermark that barriers, tickets
 //! and subscribers all wait on. Stores live in bridges; [`MemoryJournal`] is here because every rule is tested on it.
 
+mod around;
 mod chain;
 mod commits;
 #[cfg(feature = "conformance")]
@@ -8,6 +9,7 @@ pub mod conformance;
 mod memory;
 mod verify;
 
+pub use around::Around;
 pub use chain::{Broken, Chain, Hash};
 pub use commits::{Commits, Subscription, Ticket};
 pub use memory::{Fault, MemoryJournal};
