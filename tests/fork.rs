@@ -93,7 +93,7 @@ async fn what_cannot_be_forked_is_refused_and_nothing_is_written() {
     let parent = runtime.session("parent").await.unwrap();
     assert!(ended(&parent, "more").await.is_success());
     let refused = async |of, at, name| runtime.fork(of, at, name).await.unwrap_err().to_string();
-    assert!(refused("parent", ForkAt::Turn(2), "child").await.ends_with("it has 1 turns"));
+    assert!(refused("parent", ForkAt::Turn(2), "child").await.ends_with("it has 1 turn"));
     assert!(refused("parent", ForkAt::Head, "parent").await.contains("give the fork another name"));
     assert!(refused("nobody", ForkAt::Head, "child").await.contains("no session `nobody`"));
     assert!(refused("parent", ForkAt::Head, "a/b").await.contains("is not a session name"));

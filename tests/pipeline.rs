@@ -451,3 +451,34 @@ async fn a_bridge_is_asked_when_what_was_decided_before_it_is_on_record() {
     assert_eq!(*seen.lock().unwrap(), [2]);
     house.close().await;
 }
+
+// C-DUR-1: whoever has to wait holds back nobody's decision, and each decision has its place in the order of its point.
+#[tokio::test]
+async fn decisions_before_a_handler_that_waits_are_on_record_while_it_does() {
+    let (journal, seen) = (MemoryJournal::new(), Arc::new(Mutex::new(Vec::new())));
+    let (looked, told) = (journal.clone(), Arc::clone(&seen));
+    let house = Plan::new(Says::calls(&[("Echo", r#"{"text":"x"}"#)]))
+        .journal(&journal)
+        .open(move |at| {
+            at.pre_execute("first", async |_| Gate::allow());
+            at.pre_execute("second", async |_| Gate::allow());
+            at.pre_execute("waits", move |_: Execution| {
+                let (looked, told) = (looked.clone(), Arc::clone(&told));
+                async move {
+                    tokio::task::yield_now().await;
+                    told.lock().unwrap().push(decisions(&records(&looked, "s")).len());
+                    Gate::allow()
+                }
+            });
+            at.pre_execute("last", async |_| Gate::allow());
+            at.pre_execute("very-last", async |_| Gate::allow());
+        })
+        .await;
+    assert_eq!(house.prompt("go").await, EndReason::Completed);
+    assert_eq!(*seen.lock().unwrap(), [2]);
+    let order: Vec<(String, u32)> =
+        house.decisions().iter().map(|d| (d.id.handler.to_string(), d.order)).collect();
+    let names = ["first", "second", "waits", "last", "very-last"];
+    assert_eq!(order, names.iter().map(|name| name.to_string()).zip(0..).collect::<Vec<_>>());
+    house.close().await;
+}

@@ -43,9 +43,10 @@ pub(crate) enum Mode {
     /// Nothing that is in its log is decided, asked or run again. Questions are put on the terminal; without one they stay open,
     /// and the exit code is 3.
     Resume(ResumeArgs),
-    /// Lists the sessions of DIR, shows one, or verifies them
+    /// Lists the sessions of DIR or shows one, and what else can be done with their logs
     ///
-    /// A session is shown as the timeline that `run` showed. This only reads, so it also works beside a live run.
+    /// A session is shown as the timeline that `run` showed. All of it only reads, so it also works beside a live run; `import`
+    /// and `fork` alone write, and need the journal for themselves.
     Log(crate::log::args::LogArgs),
     /// Judges a recorded session by other hooks: RUNS them, and shows what they would have decided
     ///

@@ -33,6 +33,8 @@ pub(crate) struct Timeline {
     person: &'static str,
     /// The reasons given for going on, which the steering then repeats.
     goes_on: String,
+    /// A fork's first record of its own: what stands before was taken over, or closes what was open there.
+    own: Seq,
     turn: Count,
 }
 
@@ -72,6 +74,7 @@ impl Timeline {
             earned: Vec::new(),
             person,
             goes_on: String::new(),
+            own: Seq(0),
             turn: Count::default(),
         }
     }
@@ -120,6 +123,9 @@ impl Timeline {
                     self.page.space();
                     self.said("you", Tint::Bold, &queued.content);
                 }
+            }
+            Body::SessionCreated(created) => {
+                self.own = created.seed.as_ref().map_or(Seq(0), |seed| seed.own);
             }
             Body::TurnStart(_) => {
                 self.turn = Count { began: (record.seq.0, record.time), ..Count::default() }
@@ -425,7 +431,12 @@ impl Timeline {
         let turn = record.at.turn.unwrap_or_default();
         let count = std::mem::take(&mut self.turn);
         let tint = if end.reason.is_success() { Tint::Good } else { Tint::Bad };
-        let why = why(&self.names, &end.reason);
+        let cut = end.reason == EndReason::Interrupted && record.seq < self.own;
+        let why = if cut {
+            "it was open where the fork was made".to_owned()
+        } else {
+            why(&self.names, &end.reason)
+        };
         if !why.is_empty() {
             self.page.block(end.reason.name(), tint, &why, Tint::Plain, SAID);
         }
@@ -433,7 +444,9 @@ impl Timeline {
         let of = [(count.denied, "denied"), (count.changed, "changed"), (count.approved, "approved")];
         parts.extend(of.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{n} {what}")));
         parts.push(names(record.seq.0 + 1 - count.began.0, "record"));
-        parts.push(how_long(record.time.saturating_sub(count.began.1)));
+        if !cut {
+            parts.push(how_long(record.time.saturating_sub(count.began.1)));
+        }
         if !end.dropped.is_empty() {
             parts.push(format!("{} dropped", names(end.dropped.len(), "queued message")));
         }

@@ -156,12 +156,18 @@ fn place(parent: &[Arc<Record>], at: ForkAt) -> Result<usize, String> {
         let turns = last(&|record| record.at.turn);
         let steps = last(&|record| record.at.step.filter(|_| of_turn(record)).map(u64::from));
         match step {
-            _ if turn == 0 || turn > turns => format!("it has {turns} turns"),
+            _ if turn == 0 || turn > turns => format!("it has {turns} turn{}", plural(turns)),
             None => "that turn is open; name a step of it, or no place".into(),
-            Some(step) if step == 0 || u64::from(step) > steps => format!("that turn has {steps} steps"),
+            Some(step) if step == 0 || u64::from(step) > steps => {
+                format!("that turn has {steps} step{}", plural(steps))
+            }
             Some(_) => "that step is open".into(),
         }
     })
+}
+
+fn plural(count: u64) -> &'static str {
+    if count == 1 { "" } else { "s" }
 }
 
 /// Not what waits, nor what was decided about it; and a fork of a session that was closed is open.

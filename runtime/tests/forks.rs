@@ -151,7 +151,7 @@ fn a_place_that_is_not_there_is_named() {
         fork(&parent[..parent.len() - 1], at, &child(), NOW).expect_err("no fork").to_string()
     };
     assert_eq!(refused("3"), "session `s1` cannot be forked at turn 3: it has 2 turns");
-    assert_eq!(refused("1.2"), "session `s1` cannot be forked at step 1.2: that turn has 1 steps");
+    assert_eq!(refused("1.2"), "session `s1` cannot be forked at step 1.2: that turn has 1 step");
     assert!(refused("2").ends_with("that turn is open; name a step of it, or no place"));
     for text in ["", "0x", "1.", ".1", "-1", "1.1.1"] {
         assert!(text.parse::<ForkAt>().is_err(), "{text}");

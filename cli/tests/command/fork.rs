@@ -41,6 +41,8 @@ fn a_fork_goes_on_with_run_and_its_hooks_are_told() {
     let json = project.logs("show", &["alt", "--json"]).out;
     let last = records(&json).pop().unwrap();
     assert_eq!((last.kind.as_str(), last.data.get()), ("turn/end", r#"{"reason":{"kind":"interrupted"}}"#));
+    let shown = project.logs("show", &["alt"]).out;
+    assert!(shown.contains("it was open where the fork was made"), "{shown}");
     assert!(
         json.starts_with(r#"{"seq":0,"#) && json.contains(r#""seed":{"session":"run-1","seq":"#),
         "{json}"
