@@ -2,14 +2,14 @@
 
 use super::{Body as CallBody, Call, Caused, Invalid, Request, State, Step, Turn, Whereabouts};
 use crate::{
-    Arguments, At, Body, CallPath, Draft, EndReason, Ended, Finish, InputRequested, Point, Record,
-    Resolution, Seam, Seq, Source, Subject, TurnContinuation, Verdict,
+    Arguments, At, Body, CallPath, Draft, EndReason, Ended, Finish, InputRequested, Point, Record, Seam, Seq,
+    Subject, TurnContinuation, Verdict,
 };
 use std::sync::Arc;
 
-type Checked = Result<(), &'static str>;
+pub(super) type Checked = Result<(), &'static str>;
 
-fn need(holds: bool, why: &'static str) -> Checked {
+pub(super) fn need(holds: bool, why: &'static str) -> Checked {
     if holds { Ok(()) } else { Err(why) }
 }
 
@@ -478,7 +478,7 @@ impl State {
     }
 
     /// C-TURN-11: what a start's handlers added stands before the first prompt's message.
-    fn start_stands(&self, turn: &Turn) -> Checked {
+    pub(super) fn start_stands(&self, turn: &Turn) -> Checked {
         need(self.start_with_context(turn).is_none(), "the context of the session's start is not there yet")
     }
 
@@ -492,129 +492,13 @@ impl State {
         starts.enumerate().find(|(_, context)| !context.is_empty())
     }
 
-    /// Each handler decides once, and what follows holds for the decisions of a point alike: what may stand after one may
-    /// stand after the others.
-    fn decides(&self, record: &Record) -> Checked {
-        let d = record.body.decisions().ok_or("it holds no decision")?;
-        let before = self.has_decided(d.point, d.subject);
-        for (place, made) in d.made.iter().enumerate() {
-            let again = d.made[..place].iter().any(|other| other.id == made.id)
-                || before && self.decision_of(d.point, d.subject, &made.id).is_some();
-            need(!again, "this handler has decided already")?;
-            need(made.decision.fits(d.point), "its point decides otherwise")?;
-        }
-        let turn = self.turn.as_deref().ok_or("no turn is open")?;
-        let batch = turn.steps == 0 && turn.step.is_none();
-        let of_call = matches!(d.subject, Subject::Call(_));
-        need(of_call || record.at.call.is_none(), "it is about no call")?;
-        need(!of_call || record.at.step.is_some(), "it names no step")?;
-        match (d.subject, d.point) {
-            (Subject::Call(path), Point::Rewrite | Point::PreExecute | Point::Guard | Point::PostExecute) => {
-                need(record.at.call.as_ref() == Some(path), "the envelope names another call")?;
-                self.decides_call(d.point, path, record)
-            }
-            (Subject::Prompt(seq), Point::PromptSubmit) => {
-                self.start_stands(turn)?;
-                let next = match turn.takes.get(turn.settled) {
-                    Some((next, q)) => next == seq && q.kind.opens_turn() && q.source == Source::User,
-                    None => {
-                        let first =
-                            self.steering().is_some_and(|(s, q)| s == seq && q.source == Source::User);
-                        let open = turn.halt.as_ref().is_none_or(|h| h.subject == *d.subject);
-                        first && open && turn.step.is_none() && turn.steps > 0 && turn.goes_on()
-                    }
-                };
-                need(next, "it is about no prompt that is to be judged now")
-            }
-            (Subject::Session(seq), point) if point == self.start_point() => {
-                let open = batch && turn.settled == 0;
-                need(open && self.starts.iter().any(|(s, _)| s == seq), "that start is closed already")
-            }
-            (Subject::Step(n), Point::Continuation) => {
-                let asked =
-                    turn.step.is_none() && turn.steps > 0 && !turn.owes_step() && turn.answered_last();
-                need(
-                    asked && self.boundary_is_open(turn, d.subject) && turn.steps == *n,
-                    "that step's end is not to be judged now",
-                )
-            }
-            (Subject::Step(n), Point::Stop) => {
-                let boundary =
-                    turn.step.is_none() && turn.steps > 0 && turn.owes_step() && turn.answered_last();
-                need(
-                    boundary && self.boundary_is_open(turn, d.subject) && turn.steps == *n,
-                    "the turn does not go on from there",
-                )
-            }
-            (Subject::Compaction(seq), Point::Compaction) => {
-                let open = turn.compaction.as_ref().is_some_and(|open| open.at == *seq);
-                need(open, "that compaction is not under way")
-            }
-            _ => Err("its point has other subjects"),
-        }
-    }
-
-    /// A step's boundary may still be judged: no halt came from elsewhere, and no steering is being judged. What was begun
-    /// first is finished first.
-    fn boundary_is_open(&self, turn: &Turn, subject: &Subject) -> bool {
-        let steered = self
-            .steering()
-            .is_some_and(|(seq, _)| self.has_decided(Point::PromptSubmit, &Subject::Prompt(*seq)));
-        !steered && turn.halt.as_ref().is_none_or(|h| h.subject == *subject)
-    }
-
-    /// C-PIPE-1: rewriters before the identity, the gate before a person, guards before the body, reviews after all.
-    fn decides_call(&self, point: Point, path: &CallPath, record: &Record) -> Checked {
-        let subject = Subject::Call(path.clone());
-        let later = |point| self.has_decided(point, &subject);
-        let checked = self.call_at(record, |c| {
-            need(!c.result, "the call has its result")?;
-            match point {
-                Point::Rewrite => {
-                    need(c.sealed.is_none() && c.rewrite.is_none(), "the call is sealed already")
-                }
-                Point::PostExecute => Ok(()),
-                _ => {
-                    need(c.accepted(), "the call is not sealed, or its arguments were refused")?;
-                    need(!c.decided() && !later(Point::PostExecute), "the call is decided already")?;
-                    if point == Point::PreExecute {
-                        need(c.asked.is_none() && !later(Point::Guard), "the gate is passed")
-                    } else if later(Point::Guard) {
-                        // The gate was open for the guard before this one, and nothing has closed it.
-                        Ok(())
-                    } else {
-                        match self.gate(path) {
-                            Verdict::Open => Ok(()),
-                            Verdict::Ask { .. } => need(
-                                c.answered.as_ref().is_some_and(|a| a.resolution == Resolution::Allowed),
-                                "a person must agree first",
-                            ),
-                            Verdict::Closed { .. } => Err("the gate is closed"),
-                        }
-                    }
-                }
-            }
-        });
-        match (checked, point) {
-            // A nested call's rewriters run before its `tool/call` announces it.
-            (Err(UNKNOWN_CALL), Point::Rewrite) => self.nested_parent(Some(path)),
-            (Ok(()), Point::Rewrite) => self.sealed_before(Some(path)),
-            // It had ended for the review before this one.
-            (Ok(()), Point::PostExecute) if later(Point::PostExecute) => Ok(()),
-            (Ok(()), Point::PostExecute) => {
-                need(self.outcome(path, Some(Point::Guard)).is_some(), "the call has not ended")
-            }
-            (other, _) => other,
-        }
-    }
-
-    fn call_at(&self, record: &Record, check: impl FnOnce(&Call) -> Checked) -> Checked {
+    pub(super) fn call_at(&self, record: &Record, check: impl FnOnce(&Call) -> Checked) -> Checked {
         let step = self.turn.as_deref().and_then(|t| t.step.as_ref()).ok_or("no step is open")?;
         let path = record.at.call.as_ref().ok_or("it names no call")?;
         check(step.calls.get(path).ok_or(UNKNOWN_CALL)?)
     }
 
-    fn nested_parent(&self, path: Option<&CallPath>) -> Checked {
+    pub(super) fn nested_parent(&self, path: Option<&CallPath>) -> Checked {
         let positions = path.ok_or("it names no call")?.positions();
         let step = self.turn.as_deref().and_then(|t| t.step.as_ref()).ok_or("no step is open")?;
         let (_, parent) = positions.split_last().ok_or(UNKNOWN_CALL)?;
@@ -623,7 +507,7 @@ impl State {
     }
 
     /// C-TURN-5: the calls of a step enter the pipeline in the model's order.
-    fn sealed_before(&self, path: Option<&CallPath>) -> Checked {
+    pub(super) fn sealed_before(&self, path: Option<&CallPath>) -> Checked {
         let step = self.turn.as_deref().and_then(|t| t.step.as_ref()).ok_or("no step is open")?;
         let path = path.ok_or("it names no call")?;
         let mut earlier = step.calls.iter().take_while(|(p, _)| *p < path).filter(|(p, _)| p.is_top());
@@ -674,4 +558,4 @@ impl State {
     }
 }
 
-const UNKNOWN_CALL: &str = "no such call in this step";
+pub(super) const UNKNOWN_CALL: &str = "no such call in this step";

@@ -9,6 +9,7 @@ mod call;
 mod change;
 mod close;
 mod compact;
+mod decides;
 mod next;
 mod query;
 mod recovery;
