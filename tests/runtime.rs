@@ -294,3 +294,30 @@ async fn a_shutdown_lets_turns_end() {
 async fn house_idle(journal: &MemoryJournal) -> House {
     Plan::new(Says::calls(&[])).journal(journal).open(|_| {}).await
 }
+
+/// A journal that shows whether somebody holds it.
+struct Held {
+    inner: MemoryJournal,
+    _held: Arc<()>,
+}
+
+impl journal::Around for Held {
+    type Inner = MemoryJournal;
+
+    fn inner(&self) -> &MemoryJournal {
+        &self.inner
+    }
+}
+
+// C-RUN-5: when a shutdown is over, the runtime holds its journal no more, so a process that ends then has closed it.
+#[tokio::test]
+async fn a_shutdown_lets_the_journal_go() {
+    for round in 0..100 {
+        let held = Arc::new(());
+        let journal = Held { inner: MemoryJournal::new(), _held: held.clone() };
+        let runtime = Runtime::builder(Says::calls(&[])).journal(journal).arbiters(2).start().await.unwrap();
+        runtime.session("s").await.unwrap();
+        within(runtime.shutdown(PATIENCE)).await;
+        assert_eq!(Arc::strong_count(&held), 1, "round {round}");
+    }
+}

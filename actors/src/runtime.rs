@@ -324,6 +324,8 @@ impl Runtime {
             .name("portcullis-system".into())
             .spawn(move || {
                 hold_system(arbiters, &on_thread, ready);
+                // First: whoever waits for the end may then end the process, and a journal is closed by who drops it last.
+                drop(on_thread);
                 // Nobody listens when the runtime was only dropped.
                 let _ = end.send(());
             })
