@@ -30,7 +30,7 @@ pub(crate) async fn answer(args: AnswerArgs) -> Result<ExitCode, Problem> {
             return Err(Problem::new(what).next("allow it as it is, or deny it and say what to do instead"));
         }
     };
-    let plan = Plan::read(&args.dir, args.model.as_deref())?;
+    let plan = Plan::read(&args.dir, args.model.as_deref(), &args.layers)?;
     // A project without sessions is told so, rather than given an empty journal.
     drop(plan.project.read()?);
     let journal = plan.project.open()?;

@@ -1,5 +1,6 @@
 //! What the command understands.
 
+use crate::hooks::args::LayerArgs;
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
@@ -63,6 +64,8 @@ pub(crate) enum Mode {
 pub(crate) struct RunArgs {
     /// The project
     pub(crate) dir: PathBuf,
+    #[command(flatten)]
+    pub(crate) layers: LayerArgs,
     /// Another script than DIR/model.json
     #[arg(long, value_name = "FILE")]
     pub(crate) model: Option<PathBuf>,
@@ -100,6 +103,8 @@ pub(crate) struct AnswerArgs {
     /// digits of it
     #[arg(long, value_name = "HEX")]
     pub(crate) digest: Option<String>,
+    #[command(flatten)]
+    pub(crate) layers: LayerArgs,
     /// Another script than DIR/model.json
     #[arg(long, value_name = "FILE")]
     pub(crate) model: Option<PathBuf>,
@@ -123,6 +128,8 @@ pub(crate) struct ResumeArgs {
     pub(crate) dir: PathBuf,
     /// The session; not needed when only one is open
     pub(crate) session: Option<String>,
+    #[command(flatten)]
+    pub(crate) layers: LayerArgs,
     /// Another script than DIR/model.json
     #[arg(long, value_name = "FILE")]
     pub(crate) model: Option<PathBuf>,

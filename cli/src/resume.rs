@@ -14,7 +14,7 @@ use std::process::ExitCode;
 /// Goes on.
 pub(crate) async fn resume(args: ResumeArgs) -> Result<ExitCode, Problem> {
     let signals = Signals::listen()?;
-    let plan = Plan::read(&args.dir, args.model.as_deref())?;
+    let plan = Plan::read(&args.dir, args.model.as_deref(), &args.layers)?;
     // A project without sessions is told so, rather than given an empty journal.
     drop(plan.project.read()?);
     let journal = plan.project.open()?;

@@ -4,7 +4,11 @@ use crate::{
     args::RunArgs,
     ask::Channel,
     drive::{Drive, Fate, Given, Signals, Sink},
-    hooks::beside::{Beside, load},
+    hooks::{
+        args::LayerArgs,
+        beside::{Beside, load},
+        layers::heed,
+    },
     paint::clean,
     problem::Problem,
     script::Prompts,
@@ -35,7 +39,7 @@ const WAITS: u8 = 3;
 /// Runs it.
 pub(crate) async fn run(args: RunArgs) -> Result<ExitCode, Problem> {
     let signals = Signals::listen()?;
-    let plan = Plan::read(&args.dir, args.model.as_deref())?;
+    let plan = Plan::read(&args.dir, args.model.as_deref(), &args.layers)?;
     let journal = plan.project.open()?;
     let name = match &args.session {
         Some(name) => SessionId::new(name)?,
@@ -70,17 +74,15 @@ pub(crate) struct Plan {
 
 impl Plan {
     /// Reads it, and reports what is odd about the hooks.
-    pub(crate) fn read(dir: &Path, model: Option<&Path>) -> Result<Plan, Problem> {
+    pub(crate) fn read(dir: &Path, model: Option<&Path>, layers: &LayerArgs) -> Result<Plan, Problem> {
         let project = Project::find(dir)?;
         let script = script(model, &project)?;
         let model = ScriptedModel::from_file(&script)
             .map_err(|error| Problem::new(error).next("docs/scripted-model.md describes the format"))?;
         let prompts = Prompts::read(&script)?;
         let workspace = Workspace::new(&project.dir)?;
-        let (hooks, reports, beside) = load(&project.dir);
-        for report in reports {
-            eprintln!("{report}");
-        }
+        let (hooks, reports, beside) = load(&project.dir, layers)?;
+        heed(&reports)?;
         Ok(Plan { project, script, model, prompts, workspace, hooks, beside })
     }
 }

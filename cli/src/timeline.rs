@@ -467,6 +467,18 @@ impl Timeline {
         if let Some(message) = text("message") {
             self.page.block(" » says", Tint::Name, &format!("{by}: {message}"), Tint::Plain, BESIDE);
         }
+        if let Some(would) = root.get("shadow") {
+            let word = |key| would.get(key).and_then(View::as_str).map(|text| text.trim().to_owned());
+            let verdict = word("verdict").or_else(|| word("halt").map(|_| "stop".into()));
+            let what = match verdict.unwrap_or_else(|| "say nothing that decides".into()) {
+                verdict if verdict.contains(' ') => verdict,
+                verdict => format!("answer {verdict}"),
+            };
+            let why = word("reason").or_else(|| word("halt")).filter(|why| !why.is_empty());
+            let why = why.map(|why| format!(": {why}")).unwrap_or_default();
+            let text = format!("{by} would {what}{why}");
+            self.page.block(" · in shadow", Tint::Notice, &text, Tint::Plain, BESIDE);
+        }
         if root.get("timed_out").and_then(View::as_bool) == Some(true) {
             let text = format!("{by}: it ran into its time limit and decides nothing");
             self.page.block(" ! too slow", Tint::Notice, &text, Tint::Plain, BESIDE);

@@ -48,6 +48,10 @@
 //! `permissions` in the same files count, too: `deny` rules become a guard, which no hook can override, `ask` rules a voice
 //! in the gate. A rule on a command compares text, for the command and for each part of it; it is no sandbox.
 //!
+//! What should hold beside the files, for all hooks or for some, is said in a `portcullis.toml` ([`Overlays`]) or by the host
+//! ([`Options`]): fidelity, what a failure means, time limits, how many processes live at a time, and shadow, in which a hook runs
+//! and is recorded and nothing it says counts.
+//!
 //! # Where it differs from the client
 //!
 //! - Hooks run one after another in configuration order, and the client's run at once: verdicts are the same, the text that
@@ -84,8 +88,8 @@ mod report;
 mod run;
 
 pub use claude::{
-    ClaudeHooks, Considered, Explanation, Fidelity, HookInfo, Late, Layers, Moment, OnFailure, Only, Options,
-    PluginLayer, TellLate, Transcript,
+    ClaudeHooks, Considered, Each, Explanation, Fidelity, HookInfo, HookTerms, Late, Layers, Moment,
+    OnFailure, Only, Options, Overlays, PluginLayer, TellLate, Transcript,
 };
 pub use report::{Report, Severity};
 

@@ -50,6 +50,30 @@ pub(crate) struct Answered<'a> {
     /// Parts of its answer that this runtime does not act on.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     pub(crate) unused: &'a [&'static str],
+    /// Present when nothing of its answer counted: what it would have come to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) shadow: Option<Would<'a>>,
+}
+
+/// What a hook in shadow would have come to.
+#[derive(Debug, Default, Serialize)]
+pub(crate) struct Would<'a> {
+    /// `allow`, `ask`, `defer` or `block`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) verdict: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) reason: Option<&'a str>,
+    /// It would have ended the turn, with this reason.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) halt: Option<&'a str>,
+    /// Output that is no JSON; some events make context of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) plain: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) context: Option<&'a str>,
+    /// The arguments it would have put in the place of the model's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) input: Option<&'a str>,
 }
 
 impl Invoked<'_> {
@@ -64,6 +88,13 @@ impl Answered<'_> {
         self.stderr = head(self.stderr, STDERR);
         self.error = self.error.map(|text| head(text, TEXT));
         self.message = self.message.map(|text| head(text, TEXT));
+        if let Some(would) = &mut self.shadow {
+            for text in
+                [&mut would.reason, &mut would.halt, &mut would.plain, &mut would.context, &mut would.input]
+            {
+                *text = text.map(|text| head(text, TEXT));
+            }
+        }
         own("hook/result", &self)
     }
 }

@@ -13,7 +13,7 @@ pub enum Severity {
     Error,
 }
 
-/// One finding about a hook file. A report never stops anything: what the client would skip is skipped, what it would run
+/// One finding about a hook file, or about a `portcullis.toml`. A report never stops anything by itself: what the client would skip is skipped, what it would run
 /// runs (C-BRIDGE-5).
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -33,6 +33,12 @@ pub struct Report {
 }
 
 impl Report {
+    /// Whether it is about a mistake in `portcullis.toml`: what somebody wanted to hold does not. A host had better not start then;
+    /// the client's own files, by contrast, are never a reason not to.
+    pub fn forbids_start(&self) -> bool {
+        self.severity == Severity::Error && self.code.starts_with("overlay/")
+    }
+
     pub(crate) fn new(severity: Severity, code: &'static str, message: impl Into<String>) -> Report {
         Report { severity, code, file: None, line: None, message: message.into(), hint: None }
     }

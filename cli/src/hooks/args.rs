@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand, ValueEnum};
 use portcullis::hooks::Fidelity;
-use std::path::PathBuf;
+use std::{ffi::OsString, path::PathBuf};
 
 /// The arguments of `hooks`.
 #[derive(Debug, Args)]
@@ -31,18 +31,15 @@ pub(crate) enum HooksMode {
     Matrix,
 }
 
-/// Which files count.
+/// Which files count beside the project's.
 #[derive(Debug, Args)]
 pub(crate) struct LayerArgs {
-    /// The project
-    #[arg(default_value = ".")]
-    pub(crate) dir: PathBuf,
-    /// Also ~/.claude/settings.json
+    /// Also ~/.claude/settings.json, and your own portcullis.toml
     #[arg(long)]
     pub(crate) user: bool,
-    /// Also this settings file
-    #[arg(long, value_name = "FILE")]
-    pub(crate) settings: Option<PathBuf>,
+    /// Also these settings: a file, or a JSON object
+    #[arg(long, value_name = "FILE|JSON")]
+    pub(crate) settings: Option<OsString>,
     /// Also this administrator's settings file
     #[arg(long, value_name = "FILE")]
     pub(crate) managed: Option<PathBuf>,
@@ -55,6 +52,9 @@ pub(crate) struct LayerArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Exit codes: 0 nothing that is an error, 1 errors were found, 2 it could not look.")]
 pub(crate) struct CheckArgs {
+    /// The project
+    #[arg(default_value = ".")]
+    pub(crate) dir: PathBuf,
     #[command(flatten)]
     pub(crate) layers: LayerArgs,
 }
@@ -63,6 +63,9 @@ pub(crate) struct CheckArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Exit codes: 0 it was explained, 2 it could not be.")]
 pub(crate) struct ExplainArgs {
+    /// The project
+    #[arg(default_value = ".")]
+    pub(crate) dir: PathBuf,
     #[command(flatten)]
     pub(crate) layers: LayerArgs,
     /// The client's name of the event
@@ -92,9 +95,9 @@ pub(crate) struct ExplainArgs {
     /// It happens in a subagent of this kind
     #[arg(long, value_name = "KIND")]
     pub(crate) agent_type: Option<String>,
-    /// How closely the client is followed
-    #[arg(long, value_enum, default_value_t = FidelityArg::Strict)]
-    pub(crate) fidelity: FidelityArg,
+    /// How closely the client is followed; otherwise as portcullis.toml says, else strict
+    #[arg(long, value_enum)]
+    pub(crate) fidelity: Option<FidelityArg>,
     /// Starts nothing
     #[arg(long)]
     pub(crate) dry: bool,
@@ -134,9 +137,9 @@ pub(crate) struct TestArgs {
     /// Runs only cases whose field K of case.json is V; several must all hold
     #[arg(long, value_name = "K=V", value_parser = key_value)]
     pub(crate) filter: Vec<(String, String)>,
-    /// How closely the client is followed
-    #[arg(long, value_enum, default_value_t = FidelityArg::Strict)]
-    pub(crate) fidelity: FidelityArg,
+    /// How closely the client is followed; otherwise as the case's portcullis.toml says, else strict
+    #[arg(long, value_enum)]
+    pub(crate) fidelity: Option<FidelityArg>,
     /// Also writes the results there, as JUnit XML
     #[arg(long, value_name = "FILE")]
     pub(crate) junit: Option<PathBuf>,

@@ -1,10 +1,12 @@
 //! What hooks need of a session while it runs: a transcript to read, and someone who passes on what hooks in the background
 //! say.
 
+use super::args::LayerArgs;
+use crate::problem::Problem;
 use futures::StreamExt;
 use portcullis::{
     Event, Seq, Session,
-    hooks::{ClaudeHooks, Late, Options, Report, Transcript},
+    hooks::{ClaudeHooks, Late, Report, Transcript},
 };
 use std::{
     path::{Path, PathBuf},
@@ -26,16 +28,19 @@ pub(crate) struct Beside {
     late: Receiver<Late>,
 }
 
-/// Loads a project's hooks.
-pub(crate) fn load(project: &Path) -> (Arc<ClaudeHooks>, Vec<Report>, Beside) {
+/// Loads a project's hooks, with the layers that the options name.
+pub(crate) fn load(
+    project: &Path,
+    layers: &LayerArgs,
+) -> Result<(Arc<ClaudeHooks>, Vec<Report>, Beside), Problem> {
     let (tell, late) = channel(WAITING);
-    let options = Options::new().late(move |late: Late| {
+    let options = super::layers::find(project, layers)?.options.late(move |late: Late| {
         if tell.try_send(late).is_err() {
             tracing::warn!("a background hook ended when nobody was left to tell");
         }
     });
     let (hooks, reports) = ClaudeHooks::load_with(project, options);
-    (hooks, reports, Beside { late })
+    Ok((hooks, reports, Beside { late }))
 }
 
 impl Beside {

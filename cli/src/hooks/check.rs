@@ -4,10 +4,11 @@ use super::{args::CheckArgs, layers};
 use crate::{
     paint::clean,
     problem::Problem,
+    store::Project,
     words::{how_long, names},
 };
 use portcullis::{
-    hooks::{ClaudeHooks, HookInfo, Options, Severity},
+    hooks::{ClaudeHooks, Fidelity, HookInfo, Severity},
     tools::Workspace,
 };
 use std::{
@@ -18,8 +19,9 @@ use std::{
 
 /// Looks, and says what there is.
 pub(super) fn check(args: &CheckArgs) -> Result<ExitCode, Problem> {
-    let (project, layers, named) = layers::find(&args.layers)?;
-    let (hooks, mut reports) = ClaudeHooks::load_with(&project.dir, Options::new().layers(layers));
+    let project = Project::find(&args.dir)?;
+    let found = layers::find(&project.dir, &args.layers)?;
+    let (hooks, mut reports) = ClaudeHooks::load_with(&project.dir, found.options);
     let workspace = Workspace::new(&project.dir)?;
     let own: Vec<String> = workspace.tools().iter().map(|tool| tool.spec().name.to_string()).collect();
     let tools: Vec<&str> = own.iter().map(String::as_str).chain(["Agent"]).collect();
@@ -27,10 +29,14 @@ pub(super) fn check(args: &CheckArgs) -> Result<ExitCode, Problem> {
     let all = hooks.hooks();
     let mut out = String::new();
     // Writing to a String cannot fail.
-    for layer in &named {
+    for layer in &found.layers {
         let count = all.iter().filter(|hook| hook.file == layer.file).count();
         let what = if layer.found { names(count as u64, "hook") } else { "not there".into() };
         let _ = writeln!(out, "{:<12} {}: {what}", layer.name, clean(&layer.file.to_string_lossy()));
+    }
+    // Without one there is nothing to say about it.
+    for overlay in found.overlays.iter().filter(|overlay| overlay.found) {
+        let _ = writeln!(out, "{:<12} {}", overlay.name, clean(&overlay.file.to_string_lossy()));
     }
     for hook in &all {
         let _ = writeln!(out, "{}", line(hook));
@@ -62,6 +68,8 @@ pub(super) fn line(hook: &HookInfo) -> String {
     special.extend(hook.args.is_some().then(|| "no shell".into()));
     special.extend(hook.background.then(|| "in the background".into()));
     special.extend(hook.blocks_on_failure.then(|| "blocks if it fails".into()));
+    special.extend((hook.fidelity == Fidelity::Exact).then(|| "exact".into()));
+    special.extend(hook.shadow.then(|| "in shadow: it decides nothing".into()));
     let command = std::iter::once(&*hook.command).chain(words).collect::<Vec<_>>().join(" ");
     let _ = write!(text, ": {command} ({}) {}:{}", special.join(", "), hook.file.display(), hook.line);
     clean(&text.replace('\n', " "))

@@ -5,8 +5,8 @@ use super::{
     check, layers,
     moment::{self, Answered, Folded},
 };
-use crate::{paint::clean, problem::Problem};
-use portcullis::hooks::{ClaudeHooks, Considered, Explanation, Options};
+use crate::{paint::clean, problem::Problem, store::Project};
+use portcullis::hooks::{ClaudeHooks, Considered, Explanation};
 use serde::Serialize;
 use serde_json::value::RawValue;
 use std::{
@@ -18,12 +18,11 @@ use std::{
 
 /// Explains it.
 pub(super) async fn explain(args: ExplainArgs) -> Result<ExitCode, Problem> {
-    let (project, layers, _) = layers::find(&args.layers)?;
-    let options = Options::new().layers(layers).fidelity(args.fidelity.into());
+    let project = Project::find(&args.dir)?;
+    let mut options = layers::find(&project.dir, &args.layers)?.options;
+    options.fidelity = args.fidelity.map(Into::into);
     let (hooks, reports) = ClaudeHooks::load_with(&project.dir, options);
-    for report in reports {
-        eprintln!("{}", clean(&report.to_string()));
-    }
+    layers::heed(&reports)?;
     let moment = moment::moment(&args, &project.dir)?;
     let Some(explanation) = hooks.explain(&moment) else {
         return Err(Problem::new("no hook is on a call that never ran"));
@@ -61,6 +60,10 @@ fn text(explanation: &Explanation, ran: &Ran) -> String {
         let _ = writeln!(out, "\nruns  {}", check::line(&hook.hook));
         let _ =
             writeln!(out, "      in {}: {}", clean(&hook.cwd.to_string_lossy()), clean(&hook.argv.join(" ")));
+        if *hook.stdin != *explanation.stdin {
+            let stdin = String::from_utf8_lossy(&hook.stdin);
+            let _ = writeln!(out, "      its own stdin: {}", clean(&stdin).trim_end());
+        }
         for (name, value) in variables(hook) {
             match value {
                 Some(value) => {
@@ -133,6 +136,10 @@ struct Runs<'e> {
     line: usize,
     argv: &'e [String],
     cwd: String,
+    /// Its own, where it differs from what most are sent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stdin: Option<String>,
+    shadow: bool,
     env: BTreeMap<String, Option<String>>,
     /// The `hook/result` record.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -175,6 +182,9 @@ fn json(explanation: &Explanation, ran: &Ran) -> Result<String, Problem> {
                     line,
                     argv: &hook.argv,
                     cwd: hook.cwd.to_string_lossy().into_owned(),
+                    stdin: (*hook.stdin != *explanation.stdin)
+                        .then(|| String::from_utf8_lossy(&hook.stdin).into_owned()),
+                    shadow: hook.hook.shadow,
                     env: variables(hook),
                     answered: answered.and_then(result).map(raw).transpose()?,
                     context: answered.iter().flat_map(|one| &one.context).map(|text| &**text).collect(),

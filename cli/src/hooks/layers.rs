@@ -1,8 +1,8 @@
 //! The hooks of a project with the layers that the options name.
 
 use super::args::LayerArgs;
-use crate::{problem::Problem, store::Project};
-use portcullis::hooks::{Layers, PluginLayer};
+use crate::{paint::clean, problem::Problem};
+use portcullis::hooks::{Layers, Options, Overlays, PluginLayer, Report};
 use std::path::{Path, PathBuf};
 
 /// A layer: its name, its file, and whether that is there.
@@ -12,22 +12,42 @@ pub(super) struct Layer {
     pub(super) found: bool,
 }
 
-/// The project, what counts in it, and each layer in the order in which they add up.
-pub(super) fn find(args: &LayerArgs) -> Result<(Project, Layers, Vec<Layer>), Problem> {
-    let project = Project::find(&args.dir)?;
-    let mut layers = Layers::default();
+/// What counts.
+pub(super) struct Found {
+    pub(super) options: Options,
+    /// Each layer, in the order in which they add up.
+    pub(super) layers: Vec<Layer>,
+    /// Each `portcullis.toml`, in the order in which they count.
+    pub(super) overlays: Vec<Layer>,
+}
+
+/// Looks for it in a project.
+pub(super) fn find(project: &Path, args: &LayerArgs) -> Result<Found, Problem> {
+    let (mut layers, mut overlays) = (Layers::default(), Overlays::default());
     let mut named: Vec<(String, PathBuf)> = Vec::new();
+    let mut beside: Vec<(String, PathBuf)> = Vec::new();
     if args.user {
         let home =
             std::env::home_dir().ok_or_else(|| Problem::new("there is no home directory to look in"))?;
         layers = layers.user_home(&home);
         named.push(("user".into(), home.join(".claude/settings.json")));
+        let file = Overlays::user_file(&home);
+        overlays = overlays.user(&file);
+        beside.push(("overlay".into(), file));
     }
-    named.push(("project".into(), project.dir.join(".claude/settings.json")));
-    named.push(("local".into(), project.dir.join(".claude/settings.local.json")));
-    if let Some(file) = &args.settings {
-        layers = layers.flag(file);
-        named.push(("--settings".into(), file.clone()));
+    beside.push(("overlay".into(), project.join("portcullis.toml")));
+    named.push(("project".into(), project.join(".claude/settings.json")));
+    named.push(("local".into(), project.join(".claude/settings.local.json")));
+    match &args.settings {
+        Some(given) if given.to_string_lossy().trim_start().starts_with('{') => {
+            layers = layers.flag_json(given.to_string_lossy());
+            named.push(("--settings".into(), "--settings".into()));
+        }
+        Some(file) => {
+            layers = layers.flag(file);
+            named.push(("--settings".into(), file.into()));
+        }
+        None => {}
     }
     if let Some(file) = &args.managed {
         layers = layers.managed(file);
@@ -41,7 +61,24 @@ pub(super) fn find(args: &LayerArgs) -> Result<(Project, Layers, Vec<Layer>), Pr
         named.push((format!("plugin {name}"), plugin.file.clone()));
         layers = layers.plugin(plugin);
     }
-    let exists = |file: &Path| file.symlink_metadata().is_ok();
-    let named = named.into_iter().map(|(name, file)| Layer { name, found: exists(&file), file });
-    Ok((project, layers, named.collect()))
+    let inline = Path::new("--settings");
+    let exists = |file: &Path| file == inline || file.symlink_metadata().is_ok();
+    let all = |named: Vec<(String, PathBuf)>| {
+        named.into_iter().map(|(name, file)| Layer { name, found: exists(&file), file }).collect()
+    };
+    let options = Options::new().layers(layers).overlays(overlays);
+    Ok(Found { options, layers: all(named), overlays: all(beside) })
+}
+
+/// Says what was found about the files on stderr, and refuses to go on over a mistake in a `portcullis.toml`: somebody wanted
+/// something to hold that does not.
+pub(crate) fn heed(reports: &[Report]) -> Result<(), Problem> {
+    for report in reports {
+        eprintln!("{}", clean(&report.to_string()));
+    }
+    match reports.iter().any(Report::forbids_start) {
+        false => Ok(()),
+        true => Err(Problem::new("a portcullis.toml has a mistake, so nothing was started")
+            .next("correct it, or take it away for as long as it does not count")),
+    }
 }

@@ -4,7 +4,7 @@ pub(crate) mod args;
 pub(crate) mod beside;
 mod check;
 mod explain;
-mod layers;
+pub(crate) mod layers;
 mod matrix;
 mod moment;
 mod test;

@@ -10,6 +10,7 @@ mod report;
 
 use crate::{
     args::WhatIfArgs,
+    hooks::layers::heed,
     problem::Problem,
     scratch::copy,
     store::{Project, each_record},
@@ -66,9 +67,7 @@ pub(crate) async fn what_if(args: &WhatIfArgs) -> Result<ExitCode, Problem> {
     }
     let options = Options::new().layers(Layers::none().flag(&file)).transcripts(state.join("transcripts"));
     let (hooks, reports) = ClaudeHooks::load_with(&dir, options);
-    for report in reports {
-        eprintln!("{report}");
-    }
+    heed(&reports)?;
     eprintln!(
         "portcullis: what-if RUNS the hooks of {} ({}), in {}",
         args.hooks.display(),

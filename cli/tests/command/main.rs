@@ -6,6 +6,7 @@ mod export;
 mod first_session;
 mod fork;
 mod log;
+mod overlay;
 mod park;
 mod replay;
 mod sessions;

@@ -30,6 +30,14 @@ pub(crate) struct Written {
     pub(crate) args: Option<Vec<Arc<str>>>,
 }
 
+impl Written {
+    /// The command with its arguments, as a person reads it.
+    pub(crate) fn line(&self) -> String {
+        let words = self.args.iter().flatten().map(|arg| &**arg);
+        std::iter::once(&*self.command).chain(words).collect::<Vec<_>>().join(" ")
+    }
+}
+
 /// One handler of a file.
 #[derive(Debug, Clone)]
 pub(crate) struct Definition {
@@ -42,6 +50,8 @@ pub(crate) struct Definition {
     pub(crate) rule: Option<Rule>,
     pub(crate) rule_text: Option<Arc<str>>,
     pub(crate) timeout: Duration,
+    /// Its file sets that limit; otherwise it is the event's.
+    pub(crate) sets_timeout: bool,
     pub(crate) blocks_on_failure: bool,
     /// Nobody waits for it.
     pub(crate) background: bool,
@@ -296,6 +306,7 @@ impl Reader<'_> {
                             rule: found.rule,
                             rule_text: found.rule_text,
                             timeout: limit.min(LONGEST),
+                            sets_timeout: found.timeout.is_some(),
                             blocks_on_failure: found.blocks_on_failure,
                             background: found.background,
                             rewakes: found.rewakes,
@@ -380,8 +391,33 @@ impl Reader<'_> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Origin {
     pub(crate) path: PathBuf,
-    pub(crate) managed: bool,
+    pub(crate) scope: Scope,
     pub(crate) plugin: Option<Plugin>,
+}
+
+/// Whose file it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Scope {
+    User,
+    Project,
+    Local,
+    /// Given for this run.
+    Flag,
+    Managed,
+    Plugin,
+}
+
+impl Scope {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Scope::User => "user",
+            Scope::Project => "project",
+            Scope::Local => "local",
+            Scope::Flag => "settings",
+            Scope::Managed => "managed",
+            Scope::Plugin => "plugin",
+        }
+    }
 }
 
 /// A plugin's place, as its hooks see it.

@@ -1,6 +1,9 @@
 //! What would run at a moment, and why the rest would not. Nothing is started.
 
-use super::{ClaudeHooks, OnFailure, canonical, environment, event::Event, hook::Hook, matcher::Matcher};
+use super::{
+    ClaudeHooks, Fidelity, OnFailure, canonical, environment, event::Event, hook::Hook, matcher::Matcher,
+    payload::Style,
+};
 use crate::run::Program;
 use portcullis_runtime::{
     ChildStarting, Ended, Ending, Frozen, Proposed, Returned, Scene, Starting, Submitted,
@@ -29,6 +32,12 @@ pub struct HookInfo {
     pub background: bool,
     /// Its failure blocks.
     pub blocks_on_failure: bool,
+    /// How closely the client is followed with it.
+    pub fidelity: Fidelity,
+    /// Nothing it says counts; it is only recorded.
+    pub shadow: bool,
+    /// Whose file it stands in: `user`, `project`, `local`, `settings`, `managed` or `plugin`.
+    pub layer: &'static str,
     /// The file it stands in.
     pub file: PathBuf,
     /// The line, from 1.
@@ -61,7 +70,7 @@ pub struct Explanation {
     pub event: &'static str,
     /// What matchers are compared with; empty where they do not count.
     pub subject: String,
-    /// Exactly what each hook that runs reads on stdin.
+    /// Exactly what a hook that runs reads on stdin, unless `portcullis.toml` has it follow the client in another way than most.
     pub stdin: Vec<u8>,
     /// Every hook of the project, in configuration order.
     pub hooks: Vec<Considered>,
@@ -75,12 +84,24 @@ pub struct Considered {
     pub hook: HookInfo,
     /// Why it does not run; nothing if it does.
     pub why_not: Option<String>,
+    /// Exactly what it reads on stdin, if it runs.
+    pub stdin: Arc<[u8]>,
     /// What is started, program first, placeholders filled in.
     pub argv: Vec<String>,
     /// Where.
     pub cwd: PathBuf,
     /// Variables that are set, or with nothing removed, on top of this process's own. A later one of a name counts.
     pub env: Vec<(OsString, Option<OsString>)>,
+}
+
+/// A moment as the client has it.
+struct Told<'m> {
+    event: Event,
+    subject: String,
+    scene: &'m Scene,
+    /// The call's arguments.
+    input: Option<&'m Frozen>,
+    stdin: Vec<u8>,
 }
 
 impl ClaudeHooks {
@@ -93,8 +114,31 @@ impl ClaudeHooks {
     ///
     /// `None` for a call that has ended without having run: the client has no event for it.
     pub fn explain(&self, moment: &Moment) -> Option<Explanation> {
-        let style = self.house.style();
-        let mut input: Option<&Frozen> = None;
+        let told = |fidelity| self.told(moment, &Style { fidelity, ..self.house.style() });
+        let Told { event, subject, scene, input, stdin } = told(self.house.fidelity)?;
+        let common: Arc<[u8]> = (&*stdin).into();
+        let other = match self.house.fidelity {
+            Fidelity::Strict => Fidelity::Exact,
+            Fidelity::Exact => Fidelity::Strict,
+        };
+        // Only a hook for which something else is set needs the other form.
+        let other =
+            std::cell::LazyCell::new(|| told(other).map_or_else(|| common.clone(), |told| told.stdin.into()));
+        let matching = self.matching(event, &subject);
+        let hooks = Event::ALL.into_iter().flat_map(|event| self.of(event)).map(|hook| {
+            let why_not = self.why_not(hook, event, &subject, scene, input, &matching);
+            let cwd = environment::directory(scene, &self.house.project);
+            let env = environment::of_run(&self.house.env, scene, &cwd, hook.origin.plugin.as_ref());
+            let stdin = if hook.house.fidelity == self.house.fidelity { &common } else { &*other };
+            let stdin = stdin.clone();
+            Considered { hook: hook.info(), why_not, stdin, argv: hook.argv(), cwd, env }
+        });
+        Some(Explanation { event: event.name(), hooks: hooks.collect(), subject, stdin })
+    }
+
+    /// What a moment is to the client, and the bytes that a style makes of it.
+    fn told<'m>(&self, moment: &'m Moment, style: &Style<'_>) -> Option<Told<'m>> {
+        let mut input: Option<&'m Frozen> = None;
         let kind = |scene: &Scene| scene.session.kind().map_or_else(String::new, |kind| kind.to_string());
         let (event, subject, scene, stdin) = match moment {
             Moment::SessionStart(at) => {
@@ -126,14 +170,7 @@ impl ClaudeHooks {
                 (Event::SubagentStart, kind(&at.scene), &at.scene, style.subagent_start(at))
             }
         };
-        let matching = self.matching(event, &subject);
-        let hooks = Event::ALL.into_iter().flat_map(|event| self.of(event)).map(|hook| {
-            let why_not = self.why_not(hook, event, &subject, scene, input, &matching);
-            let cwd = environment::directory(scene, &self.house.project);
-            let env = environment::of_run(&self.house.env, scene, &cwd, hook.origin.plugin.as_ref());
-            Considered { hook: hook.info(), why_not, argv: hook.argv(), cwd, env }
-        });
-        Some(Explanation { event: event.name(), hooks: hooks.collect(), subject, stdin })
+        Some(Told { event, subject, scene, input, stdin })
     }
 
     fn why_not(
@@ -179,7 +216,7 @@ impl ClaudeHooks {
 }
 
 impl Hook {
-    fn info(&self) -> HookInfo {
+    pub(super) fn info(&self) -> HookInfo {
         let definition = &self.definition;
         let blocks = definition.blocks_on_failure || self.house.on_failure == OnFailure::Block;
         HookInfo {
@@ -192,6 +229,9 @@ impl Hook {
             timeout: definition.timeout,
             background: definition.background,
             blocks_on_failure: blocks && !definition.background && definition.event.blocks_on_failure(),
+            fidelity: self.house.fidelity,
+            shadow: self.house.shadow,
+            layer: self.origin.scope.name(),
             file: self.origin.path.clone(),
             line: definition.line,
         }

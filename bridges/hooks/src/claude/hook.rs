@@ -7,6 +7,7 @@ use super::{
     event::Event,
     mapping::{Heard, replacement},
     output::{Answer, Terms},
+    overlay::Subject,
     oversize,
 };
 use crate::{
@@ -44,6 +45,11 @@ impl Hook {
     pub(crate) fn applies(&self, tool: &str, input: Option<&Frozen>, cwd: &Path) -> bool {
         let Some(rule) = &self.definition.rule else { return true };
         input.is_some_and(|input| rule.holds(tool, input.root(), &self.house.project, cwd))
+    }
+
+    /// What `portcullis.toml` may ask about it.
+    pub(super) fn subject(&self) -> Subject<'_> {
+        Subject { definition: &self.definition, origin: &self.origin, handler: &self.id.handler }
     }
 
     fn command(&self) -> &str {
@@ -103,6 +109,9 @@ impl Hook {
         let mut answer = self.terms().read(&ran);
         look(&mut answer);
         let records = self.records(&ran, &answer);
+        if house.shadow {
+            answer = answer.in_shadow();
+        }
         let folder = || house.transcripts.join(scene.session.root.as_str()).join("tool-results");
         if let Some(text) = answer.plain.take()
             && matches!(self.definition.event, Event::SessionStart | Event::UserPromptSubmit)
@@ -117,9 +126,7 @@ impl Hook {
 
     fn records(&self, ran: &Ran, answer: &Answer) -> Vec<OwnRecord> {
         let (dialect, event, handler) = (super::DIALECT, self.definition.event.name(), &*self.id.handler);
-        let words = self.definition.written.args.iter().flatten().map(|arg| &**arg);
-        let line: Vec<&str> = std::iter::once(self.command()).chain(words).collect();
-        let line = line.join(" ");
+        let line = self.definition.written.line();
         let invoked = Invoked {
             dialect,
             event,
@@ -135,6 +142,7 @@ impl Hook {
             error: answer.failure.as_deref(),
             message: answer.message.as_deref(),
             unused: &answer.unused,
+            shadow: self.house.shadow.then(|| answer.would()),
             ..Answered::default()
         };
         let stderr;

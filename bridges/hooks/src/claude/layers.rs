@@ -1,7 +1,7 @@
 //! Which files count, and in what order.
 
 use super::{
-    config::{self, Definition, File, Origin, Plugin},
+    config::{self, Definition, File, Origin, Plugin, Scope},
     rule::Rule,
 };
 use crate::report::{Report, Severity};
@@ -14,6 +14,8 @@ use std::{
 
 /// How large a hook file may be, in bytes.
 const LARGEST: u64 = 8 * 1024 * 1024;
+/// What settings without a file are called.
+const GIVEN: &str = "--settings";
 
 /// Which hook files a host lets count. Default: the project's `.claude/settings.json` and `.claude/settings.local.json`.
 ///
@@ -30,6 +32,8 @@ pub struct Layers {
     pub local: bool,
     /// A file given for this run, as with the client's `--settings`.
     pub flag: Option<PathBuf>,
+    /// The same as a JSON text; it comes after the file.
+    pub flag_json: Option<String>,
     /// The administrator's file. Its hooks survive a `disableAllHooks` elsewhere.
     pub managed: Option<PathBuf>,
     /// Plugins, in order.
@@ -52,7 +56,15 @@ pub struct PluginLayer {
 
 impl Default for Layers {
     fn default() -> Layers {
-        Layers { user: None, project: true, local: true, flag: None, managed: None, plugins: Vec::new() }
+        Layers {
+            user: None,
+            project: true,
+            local: true,
+            flag: None,
+            flag_json: None,
+            managed: None,
+            plugins: Vec::new(),
+        }
     }
 }
 
@@ -71,6 +83,12 @@ impl Layers {
     /// Adds a settings file for this run.
     pub fn flag(mut self, file: impl Into<PathBuf>) -> Layers {
         self.flag = Some(file.into());
+        self
+    }
+
+    /// Adds settings for this run, as a JSON text.
+    pub fn flag_json(mut self, text: impl Into<String>) -> Layers {
+        self.flag_json = Some(text.into());
         self
     }
 
@@ -120,8 +138,9 @@ pub(crate) struct Loaded {
 
 pub(crate) fn load(project: &Path, layers: &Layers, reports: &mut Vec<Report>) -> Loaded {
     let mut files: Vec<(Arc<Origin>, File)> = Vec::new();
-    let mut add = |path: PathBuf, managed: bool, plugin: Option<Plugin>, must_exist: bool| {
-        let bytes = match read(&path) {
+    let mut add = |path: PathBuf, scope: Scope, plugin: Option<Plugin>, must_exist: bool| {
+        let given = layers.flag_json.as_ref().filter(|_| scope == Scope::Flag && path == Path::new(GIVEN));
+        let bytes = match given.map_or_else(|| read(&path), |text| Ok(text.clone().into_bytes())) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == io::ErrorKind::NotFound && !must_exist => return,
             Err(error) => {
@@ -131,34 +150,37 @@ pub(crate) fn load(project: &Path, layers: &Layers, reports: &mut Vec<Report>) -
             }
         };
         let file = config::read(&path, &bytes, plugin.is_some(), reports);
-        files.push((Arc::new(Origin { path, managed, plugin }), file));
+        files.push((Arc::new(Origin { path, scope, plugin }), file));
     };
     if let Some(user) = &layers.user {
-        add(user.clone(), false, None, false);
+        add(user.clone(), Scope::User, None, false);
     }
     if layers.project {
-        add(project.join(".claude/settings.json"), false, None, false);
+        add(project.join(".claude/settings.json"), Scope::Project, None, false);
     }
     if layers.local {
-        add(project.join(".claude/settings.local.json"), false, None, false);
+        add(project.join(".claude/settings.local.json"), Scope::Local, None, false);
     }
     if let Some(flag) = &layers.flag {
-        add(flag.clone(), false, None, true);
+        add(flag.clone(), Scope::Flag, None, true);
+    }
+    if layers.flag_json.is_some() {
+        add(GIVEN.into(), Scope::Flag, None, true);
     }
     if let Some(managed) = &layers.managed {
-        add(managed.clone(), true, None, false);
+        add(managed.clone(), Scope::Managed, None, false);
     }
     for plugin in &layers.plugins {
         let place =
             Plugin { name: plugin.name.clone(), root: plugin.root.clone(), data: plugin.data.clone() };
-        add(plugin.file.clone(), false, Some(place), true);
+        add(plugin.file.clone(), Scope::Plugin, Some(place), true);
     }
     merge(files, reports)
 }
 
 /// A whole file of a size that settings have. What is no plain file is not even opened: reading a pipe or a device would never
 /// end, and a project is not to be trusted with that.
-fn read(path: &Path) -> io::Result<Vec<u8>> {
+pub(super) fn read(path: &Path) -> io::Result<Vec<u8>> {
     if !fs::metadata(path)?.is_file() {
         return Err(io::Error::other("it is not a plain file"));
     }
@@ -173,7 +195,7 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
 /// Off switches: the last layer that says anything about `disableAllHooks` decides for all hooks that are not managed; said
 /// in the managed file it is for those, too.
 fn merge(files: Vec<(Arc<Origin>, File)>, reports: &mut Vec<Report>) -> Loaded {
-    let managed = |origin: &Origin| origin.managed;
+    let managed = |origin: &Origin| origin.scope == Scope::Managed;
     let managed_off = files.iter().any(|(origin, file)| managed(origin) && file.disable_all == Some(true));
     let managed_only = files.iter().any(|(origin, file)| managed(origin) && file.managed_only);
     let off = files

@@ -13,6 +13,7 @@ mod mapping;
 mod matcher;
 mod options;
 mod output;
+mod overlay;
 mod oversize;
 mod pattern;
 mod payload;
@@ -24,7 +25,8 @@ mod transcript;
 pub use background::Late;
 pub use explain::{Considered, Explanation, HookInfo, Moment};
 pub use layers::{Layers, PluginLayer};
-pub use options::{Fidelity, OnFailure, Only, Options, TellLate};
+pub use options::{Each, Fidelity, OnFailure, Only, Options, TellLate};
+pub use overlay::{HookTerms, Overlays};
 pub use transcript::Transcript;
 
 use crate::{report::Report, run::Program};
@@ -32,6 +34,7 @@ use config::{Definition, Origin};
 use event::Event;
 use hook::Hook;
 use matcher::canonical;
+use overlay::Overlay;
 use permissions::Permissions;
 use portcullis_process::Permits;
 use portcullis_runtime::{
@@ -54,12 +57,15 @@ const BACKSTOP: Duration = Duration::from_secs(24 * 60 * 60);
 /// Subjects whose matching hooks are remembered.
 const REMEMBERED: usize = 4096;
 
-/// What all hooks of a project share.
+/// What all hooks of a project share; hooks for which something else holds have a house of their own.
+#[derive(Clone)]
 struct House {
     project: PathBuf,
     transcripts: PathBuf,
     fidelity: Fidelity,
     on_failure: OnFailure,
+    /// Nothing its hooks say counts.
+    shadow: bool,
     permits: Option<Permits>,
     env: environment::Variables,
     only: Option<Only>,
@@ -71,6 +77,54 @@ struct House {
 impl House {
     fn style(&self) -> payload::Style<'_> {
         payload::Style { fidelity: self.fidelity, transcripts: &self.transcripts }
+    }
+}
+
+/// One house for all hooks for which the same holds.
+struct Houses(Vec<Arc<House>>);
+
+impl Houses {
+    fn of(first: &Arc<House>) -> Houses {
+        Houses(vec![first.clone()])
+    }
+
+    /// Has a hook follow its terms.
+    fn settle(&mut self, hook: &mut Hook, terms: HookTerms) {
+        let HookTerms { fidelity, on_failure, timeout, shadow } = terms;
+        hook.definition.timeout = timeout.clamp(Duration::from_millis(1), config::LONGEST);
+        let fits = |house: &&Arc<House>| {
+            (house.fidelity, house.on_failure, house.shadow) == (fidelity, on_failure, shadow)
+        };
+        hook.house = match self.0.iter().find(fits) {
+            Some(house) => house.clone(),
+            None => {
+                let house = Arc::new(House { fidelity, on_failure, shadow, ..(*self.0[0]).clone() });
+                self.0.push(house.clone());
+                house
+            }
+        };
+    }
+}
+
+impl Houses {
+    /// Equal handlers run once, as the last definition has it. What somebody else said of an earlier one still holds then: else a
+    /// project could repeat a hook of the user's and have its own file take it out of force.
+    fn agree(&mut self, hooks: &mut [Hook]) {
+        let mut strictest: HashMap<_, (bool, OnFailure)> = HashMap::new();
+        for hook in hooks.iter() {
+            let House { shadow, on_failure, .. } = *hook.house;
+            let of_all = strictest.entry((hook.definition.event, hook.key())).or_insert((shadow, on_failure));
+            of_all.0 &= shadow;
+            if on_failure == OnFailure::Block {
+                of_all.1 = on_failure;
+            }
+        }
+        let wanted: Vec<_> =
+            hooks.iter().map(|hook| strictest[&(hook.definition.event, hook.key())]).collect();
+        for (hook, (shadow, on_failure)) in hooks.iter_mut().zip(wanted) {
+            let (fidelity, timeout) = (hook.house.fidelity, hook.definition.timeout);
+            self.settle(hook, HookTerms { fidelity, on_failure, timeout, shadow });
+        }
     }
 }
 
@@ -101,28 +155,49 @@ impl ClaudeHooks {
         let project = std::path::absolute(project_dir).unwrap_or_else(|_| project_dir.to_owned());
         let mut reports = Vec::new();
         let loaded = layers::load(&project, &options.layers, &mut reports);
+        let overlay = Overlay::load(&project, &options.overlays, &mut reports);
+        let said = options.said();
+        let permits = options.permits.or_else(|| overlay.processes().map(Permits::new));
+        let in_background = overlay.processes().map_or_else(Permits::for_this_machine, Permits::new);
         let house = Arc::new(House {
             env: environment::base(&project, &loaded.env, &options.env),
             transcripts: options.transcripts.unwrap_or_else(|| project.join(".portcullis/transcripts")),
             project,
-            fidelity: options.fidelity,
-            on_failure: options.on_failure,
-            permits: options.permits,
+            fidelity: overlay.fidelity(&said),
+            on_failure: options.on_failure.unwrap_or_default(),
+            shadow: false,
+            permits,
             only: options.only,
             late: options.late,
-            background: Permits::for_this_machine(),
+            background: in_background,
         });
         let permissions = Permissions::new(house.project.clone(), loaded.deny, loaded.ask);
         let mut equals: HashMap<String, usize> = HashMap::new();
-        let mut hooks: HashMap<Event, Vec<Arc<Hook>>> = HashMap::new();
+        let (mut all, mut houses): (Vec<Hook>, _) = (Vec::new(), Houses::of(&house));
         for (origin, definition) in loaded.definitions {
             let id = identify(&definition, &origin, &mut equals);
             let program = program(&definition, &origin, &house.project);
-            let event = definition.event;
-            let hook = Hook { id, definition, origin, program, house: house.clone() };
-            hooks.entry(event).or_default().push(Arc::new(hook));
+            let mut hook = Hook { id, definition, origin, program, house: house.clone() };
+            let mut terms = overlay.terms(hook.subject(), &said);
+            houses.settle(&mut hook, terms);
+            if let Some(change) = &options.each {
+                change(&hook.info(), &mut terms);
+                houses.settle(&mut hook, terms);
+            }
+            all.push(hook);
+        }
+        houses.agree(&mut all);
+        overlay.unused(&all.iter().map(Hook::subject).collect::<Vec<_>>(), &mut reports);
+        let mut hooks: HashMap<Event, Vec<Arc<Hook>>> = HashMap::new();
+        for hook in all {
+            hooks.entry(hook.definition.event).or_default().push(Arc::new(hook));
         }
         (Arc::new(ClaudeHooks { hooks, matched: Mutex::default(), permissions, house }), reports)
+    }
+
+    /// How closely the client is followed with a hook of the project of which nothing else is said.
+    pub fn fidelity(&self) -> Fidelity {
+        self.house.fidelity
     }
 
     /// The `agent_id` that hooks in this subagent's session are told.
@@ -232,6 +307,9 @@ fn row(hook: &Hook) -> Registered {
     }
     if definition.background {
         matches.push_str(" in the background");
+    }
+    if hook.house.shadow {
+        matches.push_str(" in shadow");
     }
     let blocks = definition.blocks_on_failure || hook.house.on_failure == OnFailure::Block;
     let on_failure = if blocks && !definition.background && definition.event.blocks_on_failure() {

@@ -1,9 +1,14 @@
 //! What a host may set beside the user's files.
 
-use super::{background::Late, layers::Layers};
+use super::{
+    background::Late,
+    explain::HookInfo,
+    layers::Layers,
+    overlay::{HookTerms, Overlays, Said},
+};
 use portcullis_process::Permits;
 use portcullis_runtime::Scene;
-use std::{ffi::OsString, path::PathBuf, sync::Arc};
+use std::{ffi::OsString, path::PathBuf, sync::Arc, time::Duration};
 
 /// How closely the client is followed where it would weaken a hook (C-BRIDGE-2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -32,14 +37,25 @@ pub enum OnFailure {
 pub struct Options {
     /// Which files count.
     pub layers: Layers,
+    /// Which `portcullis.toml` count. What is set here comes after all they say.
+    pub overlays: Overlays,
     /// How closely the client is followed.
-    pub fidelity: Fidelity,
+    pub fidelity: Option<Fidelity>,
     /// What a failing hook means.
-    pub on_failure: OnFailure,
+    pub on_failure: Option<OnFailure>,
+    /// The limit of a hook whose own file sets none. Default: the client's, by event.
+    pub default_timeout: Option<Duration>,
+    /// No hook runs longer, whatever is said elsewhere.
+    pub max_timeout: Option<Duration>,
+    /// Hooks run and are recorded, and nothing they say counts.
+    pub shadow: Option<bool>,
+    /// Has the last word on each hook, when it is loaded.
+    pub each: Option<Each>,
     /// The folder in which `transcript_path` lies (`SESSION.jsonl`), and below which contexts too long for the model are kept
     /// (`SESSION/tool-results`). Default: `.portcullis/transcripts` in the project. The transcript itself is the host's to write.
     pub transcripts: Option<PathBuf>,
-    /// How many hook processes may live at a time. Default: the limit shared by the process.
+    /// How many hook processes may live at a time; as many again in the background. Default: what `portcullis.toml` says, else
+    /// the limit shared by the process.
     pub permits: Option<Permits>,
     /// Variables for every hook, on top of this process's own environment and of the settings' `env`.
     pub env: Vec<(OsString, OsString)>,
@@ -52,6 +68,9 @@ pub struct Options {
 /// Takes what a hook in the background came to. Short: it runs on the thread that holds the session. A host usually has
 /// `Session::inject` take the context.
 pub type TellLate = Arc<dyn Fn(Late) + Send + Sync>;
+
+/// Changes what holds for a hook.
+pub type Each = Arc<dyn Fn(&HookInfo, &mut HookTerms) + Send + Sync>;
 
 /// Says whether the hooks of an event run at a place: pure, and asked at every dispatch.
 pub type Only = Arc<dyn Fn(&str, &Scene) -> bool + Send + Sync>;
@@ -70,14 +89,55 @@ impl Options {
 
     /// How closely the client is followed.
     pub fn fidelity(mut self, fidelity: Fidelity) -> Options {
-        self.fidelity = fidelity;
+        self.fidelity = Some(fidelity);
         self
     }
 
     /// What a failing hook means.
     pub fn on_failure(mut self, on_failure: OnFailure) -> Options {
-        self.on_failure = on_failure;
+        self.on_failure = Some(on_failure);
         self
+    }
+
+    /// Which `portcullis.toml` count.
+    pub fn overlays(mut self, overlays: Overlays) -> Options {
+        self.overlays = overlays;
+        self
+    }
+
+    /// The limit of a hook whose own file sets none.
+    pub fn default_timeout(mut self, limit: Duration) -> Options {
+        self.default_timeout = Some(limit);
+        self
+    }
+
+    /// The limit that no hook may go beyond.
+    pub fn max_timeout(mut self, limit: Duration) -> Options {
+        self.max_timeout = Some(limit);
+        self
+    }
+
+    /// Whether hooks only run and are recorded, and nothing they say counts.
+    pub fn shadow(mut self, shadow: bool) -> Options {
+        self.shadow = Some(shadow);
+        self
+    }
+
+    /// Has the last word on each hook, when it is loaded.
+    pub fn each(mut self, change: impl Fn(&HookInfo, &mut HookTerms) + Send + Sync + 'static) -> Options {
+        self.each = Some(Arc::new(change));
+        self
+    }
+
+    pub(super) fn said(&self) -> Said {
+        Said {
+            fidelity: self.fidelity,
+            on_failure: self.on_failure,
+            default_timeout: self.default_timeout,
+            timeout: None,
+            max_timeout: self.max_timeout,
+            shadow: self.shadow,
+        }
     }
 
     /// The folder of transcripts.
@@ -116,8 +176,9 @@ impl std::fmt::Debug for Options {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Options")
             .field("layers", &self.layers)
-            .field("fidelity", &self.fidelity)
-            .field("on_failure", &self.on_failure)
+            .field("overlays", &self.overlays)
+            .field("said", &self.said())
+            .field("each", &self.each.is_some())
             .field("transcripts", &self.transcripts)
             .field("permits", &self.permits)
             .field("only", &self.only.is_some())

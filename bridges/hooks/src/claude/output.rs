@@ -7,7 +7,7 @@
 //! - Any other failure decides nothing, unless the hook blocks on failure.
 
 use super::{Fidelity, event::Event, said};
-use crate::{json, run::Ran};
+use crate::{json, records::Would, run::Ran};
 use portcullis_process::{Ending, Finished};
 use portcullis_runtime::Frozen;
 
@@ -48,6 +48,34 @@ pub(crate) enum Verdict {
     Defer(Option<String>),
     /// Deny or block, with the reason the model or the person reads.
     Block(String),
+}
+
+impl Answer {
+    /// What is left of it where nothing a hook says counts: that it failed, if it did.
+    pub(crate) fn in_shadow(self) -> Answer {
+        Answer { failure: self.failure, ..Answer::default() }
+    }
+
+    /// What it would have come to, for the record.
+    pub(crate) fn would(&self) -> Would<'_> {
+        let (verdict, reason) = match &self.verdict {
+            None => (None, None),
+            Some(Verdict::Allow) => (Some("allow"), None),
+            Some(Verdict::Ask(reason)) => (Some("ask"), reason.as_deref()),
+            Some(Verdict::Defer(reason)) => (Some("defer"), reason.as_deref()),
+            Some(Verdict::Block(reason)) => (Some("block"), Some(&**reason)),
+        };
+        let halt = self.halt.as_ref().map(|reason| reason.as_deref().unwrap_or_default());
+        let (plain, context) = (self.plain.as_deref(), self.context.as_deref());
+        Would {
+            verdict,
+            reason,
+            halt,
+            plain,
+            context,
+            input: self.rewrite.as_ref().map(|input| input.text()),
+        }
+    }
 }
 
 /// What reading a run depends on.

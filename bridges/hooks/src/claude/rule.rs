@@ -152,7 +152,7 @@ pub(crate) fn resolve(base: &Path, path: &str) -> PathBuf {
 
 /// `*` is any run of characters (not of `/` in a path, where `**` is); the rest is literal. Time is bounded by the product
 /// of both lengths.
-fn glob(pattern: &str, text: &str, path: bool) -> bool {
+pub(super) fn glob(pattern: &str, text: &str, path: bool) -> bool {
     enum Piece {
         Char(char),
         Run { slashes: bool },

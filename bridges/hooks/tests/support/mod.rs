@@ -45,6 +45,17 @@ pub(crate) struct HookResult {
     pub(crate) message: Option<String>,
     #[serde(default)]
     pub(crate) unused: Vec<String>,
+    pub(crate) shadow: Option<Would>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct Would {
+    pub(crate) verdict: Option<String>,
+    pub(crate) reason: Option<String>,
+    pub(crate) halt: Option<String>,
+    pub(crate) plain: Option<String>,
+    pub(crate) context: Option<String>,
+    pub(crate) input: Option<String>,
 }
 
 impl Project {

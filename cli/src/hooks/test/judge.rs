@@ -5,8 +5,7 @@ use super::feed::Feed;
 use super::scenario::Step;
 use super::seen::Seen;
 use super::stage::{Stage, in_force};
-use crate::hooks::args::FidelityArg;
-use portcullis::{Frozen, Json, Kind, Role, View};
+use portcullis::{Frozen, Json, Kind, Role, View, hooks::Fidelity};
 use serde::Deserialize;
 use std::{
     collections::BTreeMap,
@@ -36,14 +35,8 @@ impl Texts {
 }
 
 /// Every failure, as a sentence.
-pub(super) fn judge(
-    case: &Case,
-    feed: &Feed,
-    stage: &Stage,
-    fidelity: FidelityArg,
-    seen: &Seen,
-) -> Vec<String> {
-    let expected = case.expected().and_then(|all| in_force(all, fidelity == FidelityArg::Strict));
+pub(super) fn judge(case: &Case, feed: &Feed, stage: &Stage, seen: &Seen) -> Vec<String> {
+    let expected = case.expected().and_then(|all| in_force(all, stage.fidelity == Fidelity::Strict));
     let expected = match expected {
         Ok(expected) => expected,
         Err(why) => return vec![why],

@@ -11,7 +11,7 @@ mod seen;
 mod stage;
 mod tools;
 
-use super::args::TestArgs;
+use super::args::{FidelityArg, TestArgs};
 use crate::problem::Problem;
 use case::Case;
 use report::{Format, Report, Verdict};
@@ -43,7 +43,7 @@ pub(super) async fn test(args: TestArgs) -> Result<ExitCode, Problem> {
     Ok(if report.all_passed() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-async fn run(case: &Case, fidelity: super::args::FidelityArg) -> Verdict {
+async fn run(case: &Case, fidelity: Option<FidelityArg>) -> Verdict {
     if let Some(why) = &case.unread {
         return Verdict::not_run(why.clone());
     }
@@ -51,13 +51,13 @@ async fn run(case: &Case, fidelity: super::args::FidelityArg) -> Verdict {
         Ok(feed) => feed,
         Err(why) => return Verdict::not_run(why),
     };
-    let stage = match stage::Stage::set(case, &feed, fidelity.into()) {
+    let stage = match stage::Stage::set(case, &feed, fidelity.map(Into::into)) {
         Ok(stage) => stage,
         Err(why) => return Verdict::not_run(why),
     };
     match drive::drive(&stage, &feed).await {
         Ok(seen) => {
-            let failures = judge::judge(case, &feed, &stage, fidelity, &seen);
+            let failures = judge::judge(case, &feed, &stage, &seen);
             Verdict { failures, seen: Some(seen) }
         }
         Err(why) => Verdict::not_run(why),

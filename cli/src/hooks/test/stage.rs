@@ -5,7 +5,7 @@ use super::feed::Feed;
 use crate::scratch::copy;
 use portcullis::{
     Scene,
-    hooks::{ClaudeHooks, Fidelity, Layers, Options, PluginLayer, Report},
+    hooks::{ClaudeHooks, Fidelity, Layers, Options, Overlays, PluginLayer, Report},
 };
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -27,6 +27,8 @@ pub(super) struct Stage {
     pub(super) cwd: PathBuf,
     project: PathBuf,
     options: Options,
+    /// What the command line says, else the case's own `portcullis.toml`.
+    pub(super) fidelity: Fidelity,
     /// Removed with everything in it when the case is over.
     _dir: TempDir,
 }
@@ -41,7 +43,7 @@ struct Layer {
 }
 
 impl Stage {
-    pub(super) fn set(case: &Case, feed: &Feed, fidelity: Fidelity) -> Result<Stage, String> {
+    pub(super) fn set(case: &Case, feed: &Feed, fidelity: Option<Fidelity>) -> Result<Stage, String> {
         let failed = |error: io::Error| format!("the case could not be set up: {error}");
         let dir = TempDir::with_prefix("hook-case-").map_err(failed)?;
         // Links in the way to it would make its folder go by two names.
@@ -97,10 +99,11 @@ impl Stage {
             }
             _ => return Err("a case has `hooks_config`, `hooks_config_file` or `layers`, one of them".into()),
         }
-        let mut options = Options::new().fidelity(fidelity).layers(files.layers);
-        options = options.transcripts(files.state.join("transcripts"));
+        let mut options = Options::new().layers(files.layers).transcripts(files.state.join("transcripts"));
+        options.fidelity = fidelity;
         if let Some(home) = files.home {
-            options = options.env("HOME", home);
+            let overlay = home.join(".config/portcullis/portcullis.toml");
+            options = options.overlays(Overlays::default().user(overlay)).env("HOME", home);
         }
         let wanted = feed.event;
         let depth = (!feed.batch).then_some(u32::from(feed.agent.is_some()));
@@ -111,7 +114,12 @@ impl Stage {
                 && depth.is_none_or(|depth| scene.session.depth() == depth)
                 && (!wanted.is_stop() || within(&steps, scene))
         });
-        Ok(Stage { folder, cwd, project, options, _dir: dir })
+        let (hooks, reports) = ClaudeHooks::load_with(&project, options.clone());
+        if let Some(mistake) = reports.iter().find(|report| report.forbids_start()) {
+            return Err(mistake.to_string());
+        }
+        let fidelity = hooks.fidelity();
+        Ok(Stage { folder, cwd, project, options, fidelity, _dir: dir })
     }
 
     /// The case's hooks, loaded anew as another process would.
