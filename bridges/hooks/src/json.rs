@@ -34,6 +34,8 @@ pub(crate) struct Entry<'t> {
     pub(crate) key: Cow<'t, str>,
     /// The place of the key.
     pub(crate) at: usize,
+    /// The place of an equal key that does not count.
+    pub(crate) earlier: Option<usize>,
     pub(crate) value: Node<'t>,
 }
 
@@ -289,7 +291,7 @@ impl<'t> Reader<'t> {
             }
             self.at += 1;
             let value = self.value(depth + 1)?;
-            entries.push(Entry { key, at, value });
+            entries.push(Entry { key, at, earlier: None, value });
             more = self.more(b'}')?;
         }
         Ok(Value::Object(last_wins(entries)))
@@ -403,6 +405,7 @@ fn last_wins(entries: Vec<Entry<'_>>) -> Vec<Entry<'_>> {
         match places.get(&entry.key) {
             Some(place) => {
                 let first: &mut Entry<'_> = &mut kept[*place];
+                first.earlier.get_or_insert(first.at);
                 first.at = entry.at;
                 first.value = entry.value;
             }

@@ -65,6 +65,7 @@ fn a_bad_entry_under_pre_tool_use_takes_the_whole_file_with_it() {
             assert_eq!((project.lines("sound"), project.lines("aside")), (0, 0), "{event} {group}");
             let reports = project.reports();
             let bad = reports.iter().find(|r| r.code == "hooks/bad-entry").unwrap();
+            assert!(bad.hint.is_some(), "{bad}");
             assert_eq!((bad.severity, bad.line), (Severity::Error, Some(4)), "{bad}");
             assert!(reports.iter().any(|r| r.code == "hooks/file-rejected"), "{reports:?}");
         }
@@ -341,6 +342,8 @@ fn off_switches() {
         (off, on, "", "", "user\nproject\nlocal\nmanaged\n"),
         ("", "", "", off, ""),
         ("", "", "", only, "managed\n"),
+        // The administrator's word is the last one, also for `false`.
+        ("", off, "", on, "user\nproject\nlocal\nmanaged\n"),
         (only, "", "", "", "user\nproject\nlocal\nmanaged\n"),
     ] {
         let it = Project::new(&stop("project", project));

@@ -37,6 +37,9 @@ pub(crate) struct LayerArgs {
     /// Also ~/.claude/settings.json, and your own portcullis.toml
     #[arg(long)]
     pub(crate) user: bool,
+    /// Only these of the three files of a person and a project
+    #[arg(long, value_name = "LIST", value_enum, value_delimiter = ',', conflicts_with = "user")]
+    pub(crate) setting_sources: Option<Vec<SourceArg>>,
     /// Also these settings: a file, or a JSON object
     #[arg(long, value_name = "FILE|JSON")]
     pub(crate) settings: Option<OsString>,
@@ -46,6 +49,17 @@ pub(crate) struct LayerArgs {
     /// Also the hooks of the plugin in this folder
     #[arg(long, value_name = "FOLDER")]
     pub(crate) plugin: Vec<PathBuf>,
+}
+
+/// A settings file of the client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SourceArg {
+    /// ~/.claude/settings.json
+    User,
+    /// .claude/settings.json of the project
+    Project,
+    /// .claude/settings.local.json of the project
+    Local,
 }
 
 /// The arguments of `hooks check`.

@@ -1,6 +1,6 @@
 //! The hooks of a project with the layers that the options name.
 
-use super::args::LayerArgs;
+use super::args::{LayerArgs, SourceArg};
 use crate::{paint::clean, problem::Problem};
 use portcullis::hooks::{Layers, Options, Overlays, PluginLayer, Report};
 use std::path::{Path, PathBuf};
@@ -26,7 +26,9 @@ pub(super) fn find(project: &Path, args: &LayerArgs) -> Result<Found, Problem> {
     let (mut layers, mut overlays) = (Layers::default(), Overlays::default());
     let mut named: Vec<(String, PathBuf)> = Vec::new();
     let mut beside: Vec<(String, PathBuf)> = Vec::new();
-    if args.user {
+    let sources = args.setting_sources.as_deref();
+    let counts = |source, unless_said| sources.map_or(unless_said, |all| all.contains(&source));
+    if counts(SourceArg::User, args.user) {
         let home =
             std::env::home_dir().ok_or_else(|| Problem::new("there is no home directory to look in"))?;
         layers = layers.user_home(&home);
@@ -36,8 +38,14 @@ pub(super) fn find(project: &Path, args: &LayerArgs) -> Result<Found, Problem> {
         beside.push(("overlay".into(), file));
     }
     beside.push(("overlay".into(), project.join("portcullis.toml")));
-    named.push(("project".into(), project.join(".claude/settings.json")));
-    named.push(("local".into(), project.join(".claude/settings.local.json")));
+    layers.project = counts(SourceArg::Project, true);
+    layers.local = counts(SourceArg::Local, true);
+    if layers.project {
+        named.push(("project".into(), project.join(".claude/settings.json")));
+    }
+    if layers.local {
+        named.push(("local".into(), project.join(".claude/settings.local.json")));
+    }
     match &args.settings {
         Some(given) if given.to_string_lossy().trim_start().starts_with('{') => {
             layers = layers.flag_json(given.to_string_lossy());

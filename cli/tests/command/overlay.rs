@@ -146,6 +146,10 @@ fn run_takes_the_layers_that_the_options_name() {
         assert!(deny(&project, &[option[0], value.to_str().unwrap()], None), "{option:?}");
     }
     assert!(deny(&project, &["--user"], Some(&at("home"))));
+    assert!(deny(&project, &["--setting-sources", "user,local"], Some(&at("home"))));
+    let own = Project::new(MODEL).settings(settings);
+    assert!(deny(&own, &[], None) && deny(&own, &["--setting-sources", "project"], None));
+    assert!(!deny(&own, &["--setting-sources", "local"], None));
     // The user's own overlay speaks for them, the project's does not.
     fs::write(at("portcullis.toml"), SHADOW).unwrap();
     assert!(deny(&project, &["--user"], Some(&at("home"))));

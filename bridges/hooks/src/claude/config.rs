@@ -74,7 +74,8 @@ pub(crate) struct File {
 
 /// Reads a settings file (`wrapped` or not makes no difference to a settings file; a plugin's must have the `hooks` key,
 /// and there nothing else counts).
-pub(crate) fn read(path: &Path, bytes: &[u8], plugin: bool, reports: &mut Vec<Report>) -> File {
+pub(crate) fn read(path: &Path, bytes: &[u8], scope: Scope, reports: &mut Vec<Report>) -> File {
+    let plugin = scope == Scope::Plugin;
     let text = String::from_utf8_lossy(bytes);
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
     let mut reader = Reader { path, text, reports, definitions: Vec::new() };
@@ -93,11 +94,15 @@ pub(crate) fn read(path: &Path, bytes: &[u8], plugin: bool, reports: &mut Vec<Re
     };
     let Some(entries) = root.entries() else {
         let message = format!("this file is ignored: it must hold an object, not {}", root.kind());
-        reader.say(Severity::Error, "hooks/not-an-object", root.at, message, None);
+        let hint = "write {\"hooks\": { … }}";
+        reader.say(Severity::Error, "hooks/not-an-object", root.at, message, Some(hint));
         return File::default();
     };
     let mut file = File::default();
     for entry in entries {
+        if matches!(&*entry.key, "hooks" | "permissions") {
+            reader.once(entry);
+        }
         match &*entry.key {
             "hooks" => {
                 if let Err(Rejected) = reader.events(&entry.value) {
@@ -105,12 +110,21 @@ pub(crate) fn read(path: &Path, bytes: &[u8], plugin: bool, reports: &mut Vec<Re
                 }
             }
             _ if plugin => {}
-            "disableAllHooks" => file.disable_all = entry.value.bool(),
-            "allowManagedHooksOnly" => file.managed_only = entry.value.bool() == Some(true),
+            "disableAllHooks" => file.disable_all = reader.switch(entry),
+            "allowManagedHooksOnly" => {
+                file.managed_only = reader.switch(entry) == Some(true);
+                if file.managed_only && scope != Scope::Managed {
+                    let message =
+                        "`allowManagedHooksOnly` counts in the managed settings only, not in this file";
+                    let hint = "to switch all hooks off here, set `disableAllHooks`";
+                    reader.say(Severity::Warning, "hooks/not-here", entry.at, message, Some(hint));
+                }
+            }
             "env" => file.env = reader.env(&entry.value),
             "permissions" => {
                 file.deny = reader.permissions(&entry.value, "deny");
                 file.ask = reader.permissions(&entry.value, "ask");
+                reader.other_permissions(&entry.value);
             }
             _ => {}
         }
@@ -160,10 +174,12 @@ impl Reader<'_> {
         let Some(entries) = hooks.entries() else {
             let message =
                 format!("this file is ignored: `hooks` must be an object of events, not {}", hooks.kind());
-            self.say(Severity::Error, "hooks/bad-entry", hooks.at, message, None);
+            let hint = "write {\"PreToolUse\": [ … ]}";
+            self.say(Severity::Error, "hooks/bad-entry", hooks.at, message, Some(hint));
             return Err(Rejected);
         };
         for entry in entries {
+            self.once(entry);
             // These two guard tool calls: a file that means to guard and is wrong about it counts as no file at all.
             let strict = matches!(&*entry.key, "PreToolUse" | "PermissionRequest");
             if self.event(entry).is_err() && strict {
@@ -227,7 +243,8 @@ impl Reader<'_> {
         if group.entries().is_none() {
             let message =
                 format!("a group under {event} must be an object, not {}; it is dropped", group.kind());
-            self.say(Severity::Error, "hooks/bad-entry", group.at, message, None);
+            let hint = "write {\"matcher\": \"…\", \"hooks\": [ … ]}";
+            self.say(Severity::Error, "hooks/bad-entry", group.at, message, Some(hint));
             return Err(Dropped);
         }
         let matcher = match group.get("matcher") {
@@ -318,6 +335,66 @@ impl Reader<'_> {
         sound
     }
 
+    /// Of equal keys the last one counts, which is hardly ever meant.
+    fn once(&mut self, entry: &Entry<'_>) {
+        let Some(earlier) = entry.earlier else { return };
+        let line = json::line(self.text, entry.at);
+        let message =
+            format!("`{}` is written again on line {line}, so what stands here does not count", entry.key);
+        self.say(Severity::Warning, "hooks/repeated-key", earlier, message, Some("put both into one"));
+    }
+
+    fn switch(&mut self, entry: &Entry<'_>) -> Option<bool> {
+        let value = entry.value.bool();
+        if value.is_none() {
+            let message =
+                format!("`{}` must be true or false, not {}; it is ignored", entry.key, entry.value.kind());
+            self.say(
+                Severity::Warning,
+                "hooks/bad-switch",
+                entry.value.at,
+                message,
+                Some("write it without quotes"),
+            );
+        }
+        value
+    }
+
+    /// What else stands under `permissions`. `allow` could only waive an ask of a default policy, and there is none here.
+    fn other_permissions(&mut self, node: &Node<'_>) {
+        let Some(entries) = node.entries() else {
+            let message =
+                format!("`permissions` must be an object, not {}; none of it is enforced", node.kind());
+            return self.say(
+                Severity::Error,
+                "hooks/permissions",
+                node.at,
+                message,
+                Some("write {\"deny\": [ … ]}"),
+            );
+        };
+        for entry in entries.iter().filter(|entry| !matches!(&*entry.key, "deny" | "ask" | "allow")) {
+            let message = format!("`permissions.{}` has no effect here", entry.key);
+            self.say(
+                Severity::Note,
+                "hooks/permissions",
+                entry.at,
+                message,
+                Some("`deny`, `ask` and `allow` count"),
+            );
+        }
+        let allow = node.get("allow").and_then(Node::items).into_iter().flatten();
+        for item in allow {
+            let why = match item.str().map(Rule::parse) {
+                Some(Ok(_)) => continue,
+                Some(Err(why)) => why.to_string(),
+                None => format!("it is {}, not a string", item.kind()),
+            };
+            let message = format!("a rule of `permissions.allow` is not understood: {why}");
+            self.say(Severity::Note, "hooks/permissions", item.at, message, Some("it allows nothing"));
+        }
+    }
+
     fn env(&mut self, node: &Node<'_>) -> Vec<(String, String)> {
         let Some(entries) = node.entries() else {
             self.say(
@@ -325,7 +402,7 @@ impl Reader<'_> {
                 "hooks/bad-env",
                 node.at,
                 "`env` must be an object of strings; it is ignored",
-                None,
+                Some("write {\"NAME\": \"value\"}"),
             );
             return Vec::new();
         };
@@ -364,7 +441,8 @@ impl Reader<'_> {
                 "`permissions.{list}` must be a list of rules, not {}; it is not enforced",
                 found.kind()
             );
-            self.say(Severity::Error, "hooks/permissions", found.at, message, None);
+            let hint = "write [\"Bash(rm:*)\", …]";
+            self.say(Severity::Error, "hooks/permissions", found.at, message, Some(hint));
             return rules;
         };
         for item in items {

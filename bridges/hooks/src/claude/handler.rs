@@ -2,7 +2,7 @@
 
 use super::{
     config::{Dropped, LONGEST, Reader, Written},
-    event::Event,
+    event::{Event, distance},
     rule::Rule,
 };
 use crate::{json::Node, report::Severity};
@@ -10,6 +10,11 @@ use std::{sync::Arc, time::Duration};
 
 /// A timeout from which on it was probably meant in milliseconds, in seconds.
 const LIKE_MILLISECONDS: f64 = 1000.0;
+
+/// The client's kinds of handlers.
+const TYPES: [&str; 5] = ["command", "http", "mcp_tool", "prompt", "agent"];
+/// What a handler looks like.
+const EXAMPLE: &str = "write {\"type\": \"command\", \"command\": \"…\"}";
 
 /// A sound command handler.
 pub(crate) struct Found {
@@ -32,9 +37,9 @@ struct Fields<'f, 'r, 't> {
 }
 
 impl Fields<'_, '_, '_> {
-    fn bad(&mut self, at: usize, what: &str) -> Dropped {
+    fn bad(&mut self, at: usize, what: &str, hint: &str) -> Dropped {
         let message = format!("a handler under {} is dropped: {what}", self.event);
-        self.reader.say(Severity::Error, "hooks/bad-entry", at, message, None);
+        self.reader.say(Severity::Error, "hooks/bad-entry", at, message, Some(hint));
         Dropped
     }
 
@@ -47,21 +52,36 @@ impl Fields<'_, '_, '_> {
         let Some(node) = self.node.get(key) else { return Ok(None) };
         match node.str() {
             Some(text) => Ok(Some(text.into())),
-            None => Err(self.bad(node.at, &format!("`{key}` must be a string, not {}", node.kind()))),
+            None => {
+                let what = format!("`{key}` must be a string, not {}", node.kind());
+                Err(self.bad(node.at, &what, &format!("write \"{key}\": \"…\", or leave it out")))
+            }
         }
     }
 
     fn flag(&mut self, key: &str) -> Result<bool, Dropped> {
         let Some(node) = self.node.get(key) else { return Ok(false) };
-        node.bool()
-            .ok_or_else(|| self.bad(node.at, &format!("`{key}` must be true or false, not {}", node.kind())))
+        node.bool().ok_or_else(|| {
+            let what = format!("`{key}` must be true or false, not {}", node.kind());
+            self.bad(
+                node.at,
+                &what,
+                &format!("write \"{key}\": true, without quotes around the value, or leave it out"),
+            )
+        })
     }
 
     fn timeout(&mut self) -> Result<Option<Duration>, Dropped> {
         let Some(node) = self.node.get("timeout") else { return Ok(None) };
         let seconds = match node.number() {
             Some(seconds) if seconds > 0.0 => seconds,
-            _ => return Err(self.bad(node.at, "`timeout` must be a number of seconds above 0")),
+            _ => {
+                let hint = match node.str().map(str::trim).and_then(|text| text.parse::<f64>().ok()) {
+                    Some(number) if number > 0.0 => format!("write \"timeout\": {number}, without quotes"),
+                    _ => "leave it out for the client's own limit".into(),
+                };
+                return Err(self.bad(node.at, "`timeout` must be a number of seconds above 0", &hint));
+            }
         };
         if seconds >= LIKE_MILLISECONDS {
             let message = format!("a timeout on {} is {seconds} seconds", self.event);
@@ -82,7 +102,11 @@ impl Fields<'_, '_, '_> {
             node.items().and_then(|items| items.iter().map(|item| item.str().map(Arc::from)).collect());
         match texts {
             Some(args) => Ok(Some(args)),
-            None => Err(self.bad(node.at, "`args` must be a list of strings")),
+            None => Err(self.bad(
+                node.at,
+                "`args` must be a list of strings",
+                "write [\"…\", \"…\"]; with `args` no shell is started, so without them leave it out",
+            )),
         }
     }
 }
@@ -92,12 +116,19 @@ impl Reader<'_> {
     pub(crate) fn handler(&mut self, event: &str, node: &Node<'_>) -> Result<Option<Found>, Dropped> {
         let mut fields = Fields { reader: self, event, node };
         if node.entries().is_none() {
-            return Err(fields.bad(node.at, &format!("must be an object, not {}", node.kind())));
+            let what = format!("it must be an object, not {}", node.kind());
+            return Err(fields.bad(node.at, &what, EXAMPLE));
         }
         let kind = match node.get("type") {
-            None => return Err(fields.bad(node.at, "has no `type`; for a shell command it is \"command\"")),
+            None => {
+                return Err(fields.bad(
+                    node.at,
+                    "it has no `type`",
+                    "for a shell command add \"type\": \"command\"",
+                ));
+            }
             Some(kind) => {
-                kind.str().ok_or_else(|| fields.bad(kind.at, "`type` must be a string"))?.to_owned()
+                kind.str().ok_or_else(|| fields.bad(kind.at, "`type` must be a string", EXAMPLE))?.to_owned()
             }
         };
         let needed: &[&str] = match &*kind {
@@ -105,12 +136,20 @@ impl Reader<'_> {
             "http" => &["url"],
             "prompt" | "agent" => &["prompt"],
             "mcp_tool" => &["server", "tool"],
-            other => return Err(fields.bad(node.at, &format!("there is no handler type `{other}`"))),
+            other => {
+                let near = TYPES.iter().min_by_key(|known| distance(known, other));
+                let hint = match near.filter(|known| distance(known, other) <= 2) {
+                    Some(near) => format!("did you mean \"{near}\"?"),
+                    None => format!("there are {}", TYPES.join(", ")),
+                };
+                return Err(fields.bad(node.at, &format!("there is no handler type `{other}`"), &hint));
+            }
         };
         for key in needed {
-            fields
-                .text(key)?
-                .ok_or_else(|| fields.bad(node.at, &format!("a {kind} handler needs `{key}`")))?;
+            fields.text(key)?.ok_or_else(|| {
+                let what = format!("a {kind} handler needs `{key}`");
+                fields.bad(node.at, &what, &format!("add \"{key}\": \"…\""))
+            })?;
         }
         let timeout = fields.timeout()?;
         let rule_text = fields.text("if")?;
@@ -128,7 +167,14 @@ impl Reader<'_> {
                 fields.not_run("its shell is powershell, which this runtime does not start");
                 return Ok(None);
             }
-            Some(other) => return Err(fields.bad(node.at, &format!("there is no shell `{other}`"))),
+            Some(other) => {
+                let what = format!("there is no shell `{other}`");
+                return Err(fields.bad(
+                    node.at,
+                    &what,
+                    "leave `shell` out, and start that shell in the command",
+                ));
+            }
         }
         if kind != "command" {
             fields.not_run(&format!("handlers of type `{kind}` are not run yet"));

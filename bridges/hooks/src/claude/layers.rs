@@ -149,7 +149,7 @@ pub(crate) fn load(project: &Path, layers: &Layers, reports: &mut Vec<Report>) -
                 return;
             }
         };
-        let file = config::read(&path, &bytes, plugin.is_some(), reports);
+        let file = config::read(&path, &bytes, scope, reports);
         files.push((Arc::new(Origin { path, scope, plugin }), file));
     };
     if let Some(user) = &layers.user {
@@ -192,8 +192,8 @@ pub(super) fn read(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Off switches: the last layer that says anything about `disableAllHooks` decides for all hooks that are not managed; said
-/// in the managed file it is for those, too.
+/// Off switches: the last layer that says anything about `disableAllHooks` decides for all hooks that are not managed, the managed
+/// file being the last; set there it is for those, too.
 fn merge(files: Vec<(Arc<Origin>, File)>, reports: &mut Vec<Report>) -> Loaded {
     let managed = |origin: &Origin| origin.scope == Scope::Managed;
     let managed_off = files.iter().any(|(origin, file)| managed(origin) && file.disable_all == Some(true));
@@ -201,7 +201,7 @@ fn merge(files: Vec<(Arc<Origin>, File)>, reports: &mut Vec<Report>) -> Loaded {
     let off = files
         .iter()
         .rev()
-        .filter(|(origin, _)| !managed(origin))
+        .filter(|(origin, _)| origin.plugin.is_none())
         .find_map(|(origin, file)| Some((origin, file.disable_all?)))
         .filter(|(_, off)| *off)
         .map(|(origin, _)| origin.clone());
