@@ -1,6 +1,8 @@
 //! The builder: the one place that knows both the actors and the bridges.
 
-use portcullis_actors::{Config, Health, Leftover, LiveCall, Session, SessionOptions, Stall, StartError};
+use portcullis_actors::{
+    Config, Health, Leftover, LiveCall, Session, SessionAdvisor, SessionOptions, Stall, StartError,
+};
 use portcullis_runtime::{
     BadSessionId, Extension, ForkAt, Journal, Limits, MemoryJournal, Model, Registered, Registrar, SessionId,
     Table, Tool, plan::TableError,
@@ -24,6 +26,7 @@ pub struct Builder {
     idle_after: Option<Duration>,
     asks_expire_after: Option<Duration>,
     required: Vec<String>,
+    advisors: Vec<SessionAdvisor>,
 }
 
 impl Builder {
@@ -70,6 +73,23 @@ impl Builder {
     pub fn mount_deciding(mut self, extension: Arc<dyn Extension>) -> Builder {
         let owner = extension.owner().to_owned();
         self.table.register(&owner, |at| extension.register(at));
+        self
+    }
+
+    /// This runtime answers what handlers ask of the advisor: on its model, and with agents below the session in question.
+    ///
+    /// ```
+    /// # use portcullis::{Runtime, ScriptedModel, SessionAdvisor, hooks::{ClaudeHooks, Options}};
+    /// # let model = ScriptedModel::from_json(r#"{"turns":[{"steps":[{"text":"Yes."}]}]}"#)?;
+    /// # let project = std::env::temp_dir();
+    /// let advisor = SessionAdvisor::new();
+    /// // Its hooks of type `prompt` and `agent` ask the runtime that they are mounted in.
+    /// let (hooks, reports) = ClaudeHooks::load_with(project, Options::new().advisor(advisor.clone()));
+    /// let builder = Runtime::builder(model).mount_deciding(hooks).answers(advisor);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn answers(mut self, advisor: SessionAdvisor) -> Builder {
+        self.advisors.push(advisor);
         self
     }
 
@@ -134,7 +154,9 @@ impl Builder {
             asks_expire_after: self.asks_expire_after,
             required: self.required,
         };
-        Ok(Runtime { inner: portcullis_actors::Runtime::start(config).await? })
+        let inner = portcullis_actors::Runtime::start(config).await?;
+        self.advisors.iter().for_each(|advisor| inner.answers(advisor));
+        Ok(Runtime { inner })
     }
 }
 
@@ -185,6 +207,7 @@ impl Runtime {
             idle_after: Some(IDLE_AFTER),
             asks_expire_after: None,
             required: Vec::new(),
+            advisors: Vec::new(),
         }
     }
 

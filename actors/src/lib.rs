@@ -11,6 +11,7 @@
 //! message silently: a full queue is a typed error that hands the prompt back.
 
 mod admission;
+mod advisor;
 mod blocking;
 mod command;
 mod contain;
@@ -36,6 +37,7 @@ mod summary;
 mod turn;
 mod watchdog;
 
+pub use advisor::{ModelAdvisor, SessionAdvisor};
 pub use blocking::blocking;
 pub use command::{CancelError, Cancelled, Command, PromptRef};
 pub use control::{Answer, AnswerError, Ask};

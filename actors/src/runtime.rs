@@ -1,6 +1,7 @@
 //! The runtime itself: the system's thread, its arbiters, and the directory of live sessions.
 
 use crate::{
+    advisor::SessionAdvisor,
     handles::{Session, SessionInner},
     host::{DrainAll, Host, Open, OpenError, Opening},
     leave::Listed,
@@ -221,6 +222,14 @@ impl Shared {
         self.list(handle, Listed::Here(Settle::settled(Ok(Session { inner: handle.clone() }))));
     }
 
+    /// The arbiter of a session that is in memory.
+    pub(crate) fn host_of_live(&self, id: &SessionId) -> Option<Arc<Addr<Host>>> {
+        match &*self.sessions.get(id)? {
+            Listed::Here(cell) => Some(cell.get()?.as_ref().ok()?.inner.host.clone()),
+            _ => None,
+        }
+    }
+
     /// What stood there before goes when the lock is free again: a handle's end looks in here, too.
     fn list(&self, handle: &Arc<SessionInner>, mut as_this: Listed) {
         if let Some(mut listed) = self.sessions.get_mut(&handle.info.id)
@@ -359,6 +368,11 @@ impl Runtime {
         let header = &runtime.header;
         let profile = Profile::new(table, header.model.clone(), header.system.clone(), runtime.config.limits);
         self.open(id, options, Arc::new(profile)).await
+    }
+
+    /// This runtime answers what is asked of the advisor, for its own sessions.
+    pub fn answers(&self, advisor: &SessionAdvisor) {
+        advisor.answer(&self.inner.shared);
     }
 
     pub(crate) fn shared(&self) -> &Shared {

@@ -16,8 +16,8 @@ use crate::{
     words::typed,
 };
 use portcullis::{
-    Ask, Journal, Record, Runtime, ScriptedModel, SessionId, SessionOptions, hooks::ClaudeHooks, law::State,
-    sqlite::SqliteJournal, tools::Workspace,
+    Ask, Journal, Record, Runtime, ScriptedModel, SessionAdvisor, SessionId, SessionOptions,
+    hooks::ClaudeHooks, law::State, sqlite::SqliteJournal, tools::Workspace,
 };
 use std::{
     cell::Cell,
@@ -69,6 +69,7 @@ pub(crate) struct Plan {
     prompts: Prompts,
     workspace: Workspace,
     hooks: Arc<ClaudeHooks>,
+    advisor: SessionAdvisor,
     beside: Beside,
 }
 
@@ -81,9 +82,10 @@ impl Plan {
             .map_err(|error| Problem::new(error).next("docs/scripted-model.md describes the format"))?;
         let prompts = Prompts::read(&script)?;
         let workspace = Workspace::new(&project.dir)?;
-        let (hooks, reports, beside) = load(&project.dir, layers)?;
+        let advisor = SessionAdvisor::new();
+        let (hooks, reports, beside) = load(&project.dir, layers, advisor.clone())?;
         heed(&reports)?;
-        Ok(Plan { project, script, model, prompts, workspace, hooks, beside })
+        Ok(Plan { project, script, model, prompts, workspace, hooks, advisor, beside })
     }
 }
 
@@ -143,6 +145,7 @@ impl Begun {
             .journal(journal)
             .tools(plan.workspace.tools())
             .mount_deciding(plan.hooks)
+            .answers(plan.advisor)
             .arbiters(1)
             .start()
             .await?;

@@ -61,7 +61,7 @@ fn a_sound_project_is_shown_and_passes() {
 
 #[test]
 fn each_likely_mistake_is_named() {
-    let table: [(&str, &str, i32); 14] = [
+    let table: [(&str, &str, i32); 15] = [
         (
             r#""PreToolUse":[{"matcher":"Bsh","hooks":[{"type":"command","command":"true"}]}]"#,
             "matches no known tool",
@@ -114,7 +114,12 @@ fn each_likely_mistake_is_named() {
             "does not fire that event yet",
             0,
         ),
-        (r#""Stop":[{"hooks":[{"type":"prompt","prompt":"p"}]}]"#, "are not run yet", 0),
+        (r#""Stop":[{"hooks":[{"type":"mcp_tool","server":"s","tool":"t"}]}]"#, "are not run yet", 0),
+        (
+            r#""SessionStart":[{"hooks":[{"type":"prompt","prompt":"p"}]}]"#,
+            "has no hooks of type `prompt`",
+            0,
+        ),
         (
             r#""PreToolUse":[{"hooks":[{"type":"command","command":"true","timeout":"5"}]}]"#,
             "this file is ignored as a whole",

@@ -32,6 +32,12 @@ struct Vector {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Hook {
+    /// A prompt handler's, or an agent's, with this text; the model says what `says` says.
+    #[serde(rename = "type")]
+    kind: Option<String>,
+    says: Option<String>,
+    #[serde(rename = "continueOnBlock")]
+    goes_on: Option<Box<RawValue>>,
     #[serde(default)]
     stdout: String,
     #[serde(default)]
@@ -77,10 +83,12 @@ impl Vector {
             "PreToolUse" => format!(r#","effective_input_unchanged":{}"#, !rest.contains(&"rewrite")),
             _ => String::new(),
         };
+        let says = self.hooks.iter().find_map(|hook| hook.says.as_ref());
+        let says = says.map(|says| format!("\"model_says\":{},", json(says))).unwrap_or_default();
         let known = ["context", "halt", "rewrite"];
         assert!(rest.iter().all(|part| known.contains(part)), "{}: {outcome}", self.id);
         format!(
-            r#"{{"id":{},"dialect":"claude","event":{},"tool_name":{},"tool_input":{input},"hooks_config":{config},
+            r#"{{"id":{},"dialect":"claude","event":{},"tool_name":{},"tool_input":{input},"hooks_config":{config},{says}
                 "expected":{{"decision":{},"handlers_run":{runs},"context_count":{contexts},"halt":{halt}{rewrite}}}}}"#,
             json(&self.id),
             json(&self.event),
@@ -101,10 +109,17 @@ impl Vector {
             ("onFailure", &hook.on_failure),
             ("async", &hook.background),
             ("if", &hook.condition),
+            ("continueOnBlock", &hook.goes_on),
         ];
         let more =
             more.into_iter().filter_map(|(key, raw)| Some(format!(",\"{key}\":{}", raw.as_ref()?.get())));
-        format!("{{\"type\":\"command\",\"command\":{}{}}}", json(&command), more.collect::<String>())
+        let more = more.collect::<String>();
+        match &hook.kind {
+            None => format!("{{\"type\":\"command\",\"command\":{}{more}}}", json(&command)),
+            Some(kind) => {
+                format!("{{\"type\":{},\"prompt\":\"May it? $ARGUMENTS\"{more}}}", json(kind))
+            }
+        }
     }
 }
 

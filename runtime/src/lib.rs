@@ -23,6 +23,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod advisor;
 pub mod archive;
 mod content;
 mod execution;
@@ -40,6 +41,7 @@ mod schema;
 pub mod seam;
 mod tool;
 
+pub use advisor::{Advice, Advisor, Asked, NoAdvice, Question};
 pub use content::{Block, Content, Reason, Source};
 pub use execution::{Execution, ExecutionData};
 pub use fork::{ForkAt, ForkError, fork};

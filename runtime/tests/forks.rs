@@ -158,7 +158,7 @@ fn a_place_that_is_not_there_is_named() {
     }
     let key = CallKey { turn: 1, step: 1, call: CallPath::top(0) };
     let created =
-        SessionCreated { parent: Some(Parent { session: child(), call: key }), ..common::created() };
+        SessionCreated { parent: Some(Parent { session: child(), call: Some(key) }), ..common::created() };
     let subagent = common::number([Draft::new(At::session(), created)]);
     assert_eq!(fork(&subagent, ForkAt::Head, &child(), NOW), Err(ForkError::Subagent(common::session())));
 }

@@ -42,7 +42,7 @@ fn lines() -> Vec<(At, Body, &'static str)> {
             SessionCreated {
                 parent: Some(Parent {
                     session: SessionId::new("p0").expect("a name"),
-                    call: CallKey { turn: 1, step: 1, call: CallPath::top(2).nested(0) },
+                    call: Some(CallKey { turn: 1, step: 1, call: CallPath::top(2).nested(0) }),
                 }),
                 seed: Some(Seed { session: SessionId::new("f0").expect("a name"), seq: Seq(7), own: Seq(9) }),
                 cleared: Some(SessionId::new("c0").expect("a name")),

@@ -10,6 +10,7 @@ mod question;
 mod spawn;
 
 pub(crate) use lanes::Lanes;
+pub(crate) use spawn::{OneMore, below};
 
 use crate::{
     cx::SessionCx,

@@ -9,8 +9,8 @@ use crate::{
 };
 use actix::prelude::*;
 use portcullis_runtime::{
-    AgentDone, AgentSpec, Body, Cancel, Cause, ChildEnded, Content, Draft, JournalError, Parent, Point,
-    SessionId, SessionInfo, SpawnError, SubagentEnded, SubagentStarted, Ticket, law::State,
+    AgentDone, AgentSpec, Body, CallKey, Cancel, Cause, ChildEnded, Content, Draft, JournalError, Parent,
+    Point, SessionId, SessionInfo, SpawnError, SubagentEnded, SubagentStarted, Ticket, law::State,
 };
 use std::{pin::pin, rc::Rc, sync::Arc};
 
@@ -24,11 +24,8 @@ pub(super) async fn spawn(
     cancel: Cancel,
 ) -> Result<AgentDone, SpawnError> {
     let cx = trip.cx.clone();
-    let limits = cx.profile.config.limits;
-    if cx.info.depth() >= limits.agent_depth {
-        return Err(SpawnError::Depth { limit: limits.agent_depth });
-    }
-    let _one_more = OneMore::of(&cx.agents, limits.agents_at_once)?;
+    may_nest(&cx)?;
+    let _one_more = OneMore::of(&cx)?;
     let failed = |why: String| SpawnError::Failed(why);
     let (opening, before) = loop {
         let opening = narrowed(&trip, &spec, number)?;
@@ -146,9 +143,28 @@ impl Drop for GivenUp {
     }
 }
 
-/// What the child runs under: never wider than its parent.
+/// The session of a call's agent.
 fn narrowed(trip: &Trip, spec: &AgentSpec, number: u32) -> Result<Opening, SpawnError> {
-    let cx = &trip.cx;
+    let (cx, key) = (&trip.cx, &trip.key);
+    let name = format!("{}.{}-{}-{}-{number}", cx.info.id, key.turn, key.step, key.call);
+    let id = SessionId::new(name).map_err(|e| SpawnError::Failed(e.to_string()))?;
+    below(cx, spec, id, Some(key.clone()))
+}
+
+fn may_nest(cx: &SessionCx) -> Result<(), SpawnError> {
+    let limit = cx.profile.config.limits.agent_depth;
+    if cx.info.depth() >= limit { Err(SpawnError::Depth { limit }) } else { Ok(()) }
+}
+
+/// What an agent below a session runs under: never wider than its parent. One that no call started has nobody to ask: whoever
+/// waits for it has a limit.
+pub(crate) fn below(
+    cx: &SessionCx,
+    spec: &AgentSpec,
+    id: SessionId,
+    call: Option<CallKey>,
+) -> Result<Opening, SpawnError> {
+    may_nest(cx)?;
     let widens = |what: String| SpawnError::Widens { what };
     for tool in spec.tools.iter().flatten() {
         if cx.profile.table.find(tool).is_none() {
@@ -166,25 +182,23 @@ fn narrowed(trip: &Trip, spec: &AgentSpec, number: u32) -> Result<Opening, Spawn
             inside
         }
     };
-    let key = &trip.key;
-    let name = format!("{}.{}-{}-{}-{number}", cx.info.id, key.turn, key.step, key.call);
-    let id = SessionId::new(name).map_err(|e| SpawnError::Failed(e.to_string()))?;
     let table = cx.profile.table.for_child(spec.tools.as_deref(), &spec.opt_out);
     let system = spec.system.clone().unwrap_or_else(|| cx.profile.header.system.clone());
     let profile = Profile::new(table, cx.shared.model.name(), system, cx.profile.config.limits);
     let info: SessionInfo = cx.info.child(id.clone(), cwd.clone(), spec.kind.clone());
     let options = SessionOptions::new(cwd).channel(cx.info.channel.clone());
-    let options = if cx.approvals { options.approvals() } else { options };
-    let parent = Parent { session: cx.info.id.clone(), call: key.clone() };
+    let options = if cx.approvals && call.is_some() { options.approvals() } else { options };
+    let parent = Parent { session: cx.info.id.clone(), call };
     let child = ChildOf { info: Arc::new(info), parent, asks: cx.asks.clone() };
     Ok(Opening { id, options, profile: Arc::new(profile), child: Some(child), cue: None })
 }
 
 /// One more agent at work, as long as it lives.
-struct OneMore(Rc<std::cell::Cell<u32>>);
+pub(crate) struct OneMore(Rc<std::cell::Cell<u32>>);
 
 impl OneMore {
-    fn of(agents: &Rc<std::cell::Cell<u32>>, limit: u32) -> Result<OneMore, SpawnError> {
+    pub(crate) fn of(cx: &SessionCx) -> Result<OneMore, SpawnError> {
+        let (agents, limit) = (&cx.agents, cx.profile.config.limits.agents_at_once);
         if agents.get() >= limit {
             return Err(SpawnError::Count { limit });
         }

@@ -41,7 +41,11 @@
 //! | SubagentStart | `subagent/start` | add context to the subagent's first request |
 //! | SubagentStop | `agent/turn-continuation` of the subagent | ask for another step, halt the subagent's turn |
 //!
-//! Command handlers run, in shell and in exec form, with `timeout`, `if`, `async` and `onFailure`. A hook that fails decides
+//! Command handlers run, in shell and in exec form, with `timeout`, `if`, `async` and `onFailure`. Handlers of type `prompt` and
+//! `agent` ask whom the host provides ([`Options::advisor`]), at most twelve at a time: a model, or an agent that is a session
+//! below the one in question. The event's JSON stands where the prompt says `$ARGUMENTS`, and the answer is `{"ok": true}` or
+//! `{"ok": false, "reason": "…"}`. A no denies a call and ends the turn, stops a prompt, and keeps a turn from stopping. What was
+//! said, by which model and at what cost, is in the hook's record; no hook runs in such an agent. A hook that fails decides
 //! nothing, unless it or the host ([`OnFailure`]) says that a failure blocks. A hook that ran into its time limit never
 //! decides; it and all it started are ended.
 //!
@@ -76,8 +80,8 @@
 //!
 //! # What it refuses to do
 //!
-//! - It never fails a start over a file, and never drops anything in one without a report: other events, other handler types,
-//!   `async` handlers and permission rules that are not understood are named.
+//! - It never fails a start over a file, and never drops anything in one without a report: other events, other handler types
+//!   (and those that ask, where nobody answers), `async` handlers and permission rules that are not understood are named.
 //! - It never reads a payload back, and never puts a configured text into a shell command.
 //! - It knows no actor and no journal; records ride in its replies.
 

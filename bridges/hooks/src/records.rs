@@ -1,7 +1,7 @@
 //! `hook/invoked` and `hook/result`: what a log keeps of one hook run. Both are the bridge's own records, in the same append
 //! as the decision (C-SEAM-2, C-LOG-9), and ignorable where the bridge is absent.
 
-use portcullis_runtime::{Frozen, OwnRecord};
+use portcullis_runtime::{Frozen, OwnRecord, SessionId, Usage};
 use serde::Serialize;
 
 /// How much of a command line is kept, in bytes.
@@ -17,6 +17,9 @@ pub(crate) struct Invoked<'a> {
     pub(crate) dialect: &'static str,
     pub(crate) event: &'static str,
     pub(crate) handler: &'a str,
+    /// The kind of handler, if it is no command.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) kind: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) command: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -41,6 +44,16 @@ pub(crate) struct Answered<'a> {
     pub(crate) cut: bool,
     #[serde(skip_serializing_if = "str::is_empty")]
     pub(crate) stderr: &'a str,
+    /// What a model answered, which model, and at what cost.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) said: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) model: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) usage: Option<&'a Usage>,
+    /// The session of the agent that answered.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) agent: Option<&'a SessionId>,
     /// Why its answer could not be used.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) error: Option<&'a str>,
@@ -86,6 +99,7 @@ impl Invoked<'_> {
 impl Answered<'_> {
     pub(crate) fn record(mut self) -> Option<OwnRecord> {
         self.stderr = head(self.stderr, STDERR);
+        self.said = self.said.map(|text| head(text, TEXT));
         self.error = self.error.map(|text| head(text, TEXT));
         self.message = self.message.map(|text| head(text, TEXT));
         if let Some(would) = &mut self.shadow {

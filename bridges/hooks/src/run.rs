@@ -33,11 +33,8 @@ pub(crate) struct Job {
     pub(crate) permits: Option<Permits>,
 }
 
-/// A hook that ran, or that could not.
-pub(crate) type Ran = Result<Finished, SpawnError>;
-
 /// Runs it to its end or its limit. Dropping the future ends the process and all it started (C-BRIDGE-7).
-pub(crate) async fn run(job: Job) -> Ran {
+pub(crate) async fn run(job: Job) -> Result<Finished, SpawnError> {
     let mut spawn = match job.program {
         Program::Shell(command) => Spawn::shell("/bin/sh", "-c", &*command),
         Program::Exec { command, args } => {

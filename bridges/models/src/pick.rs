@@ -1,6 +1,6 @@
 //! Which answer is due: a function of the conversation and the script, and of nothing else.
 
-use crate::script::{Script, Step};
+use crate::script::{Aside, Script, Step};
 use crate::texts::shorten;
 use portcullis_runtime::{Message, law::Transcript};
 use std::borrow::Cow;
@@ -9,9 +9,9 @@ use std::borrow::Cow;
 #[derive(Debug)]
 pub(crate) struct Due<'s> {
     pub(crate) step: &'s Step,
-    /// Index of the turn in the script.
-    pub(crate) turn: usize,
-    /// Index of the step in the turn.
+    /// The turn or the aside of the script, as a person counts it.
+    pub(crate) place: String,
+    /// Index of the step in it.
     pub(crate) at: usize,
     /// Which batch of prompts of the conversation it is, from 0.
     pub(crate) batch: usize,
@@ -47,6 +47,9 @@ pub(crate) fn due<'s>(script: &'s Script, messages: &Transcript) -> Result<Due<'
             _ => {}
         }
     }
+    if let Some(due) = aside(script, messages) {
+        return due;
+    }
     let mut used = vec![0u32; script.turns.len()];
     let mut chosen = None;
     for batch in &batches {
@@ -66,19 +69,35 @@ pub(crate) fn due<'s>(script: &'s Script, messages: &Transcript) -> Result<Due<'
         ));
     };
     let steps = &script.turns[turn].steps;
-    let mut left = batch.answers;
+    step(steps, format!("turn {}", turn + 1), batches.len() - 1, batch.answers)
+}
+
+/// The step for so many answers.
+fn step(steps: &[Step], place: String, batch: usize, answer: usize) -> Result<Due<'_>, String> {
+    let mut left = answer;
     for (at, step) in steps.iter().enumerate() {
         let repeat = usize::try_from(step.repeat).unwrap_or(usize::MAX);
         if left < repeat {
-            return Ok(Due { step, turn, at, batch: batches.len() - 1, answer: batch.answers });
+            return Ok(Due { step, place, at, batch, answer });
         }
         left -= repeat;
     }
-    Err(format!(
-        "turn {} of the script has no more steps: this is request {} since its prompt",
-        turn + 1,
-        batch.answers + 1
-    ))
+    Err(format!("{place} of the script has no more steps: this is request {} since its prompt", answer + 1))
+}
+
+/// The answer in a conversation that an aside is for: it begins with a prompt in which all its texts occur.
+fn aside<'s>(script: &'s Script, messages: &Transcript) -> Option<Result<Due<'s>, String>> {
+    if script.asides.is_empty() {
+        return None;
+    }
+    let first = messages.iter().find_map(|message| match message {
+        Message::User { content, .. } => Some(content.to_text()),
+        _ => None,
+    })?;
+    let fits = |aside: &Aside| aside.contains.iter().all(|text| first.contains(&**text));
+    let (at, aside) = script.asides.iter().enumerate().find(|(_, aside)| fits(aside))?;
+    let answers = messages.iter().filter(|message| matches!(message, Message::Assistant { .. })).count();
+    Some(step(&aside.steps, format!("aside {}", at + 1), 0, answers))
 }
 
 /// The first turn left whose `prompt` occurs in one of the batch's prompts, newest prompt first; else the first one left

@@ -18,6 +18,9 @@ pub(crate) struct Script {
     #[serde(default)]
     pub(crate) expect: Expect,
     pub(crate) turns: Vec<ScriptTurn>,
+    /// What is asked beside the conversation, each in a conversation of its own.
+    #[serde(default)]
+    pub(crate) asides: Vec<Aside>,
 }
 
 fn default_name() -> String {
@@ -26,6 +29,37 @@ fn default_name() -> String {
 
 fn once() -> u32 {
     1
+}
+
+/// Answers in a conversation whose first message has these texts.
+#[derive(Debug, Deserialize)]
+#[serde(try_from = "AsideText")]
+pub(crate) struct Aside {
+    pub(crate) contains: Vec<String>,
+    pub(crate) steps: Vec<Step>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AsideText {
+    #[serde(default, rename = "about")]
+    _about: Option<String>,
+    contains: Texts,
+    steps: Vec<Step>,
+}
+
+impl TryFrom<AsideText> for Aside {
+    type Error = &'static str;
+
+    fn try_from(aside: AsideText) -> Result<Aside, &'static str> {
+        if aside.contains.0.iter().all(String::is_empty) {
+            return Err("`contains` says which conversations the aside is for; give it a text");
+        }
+        if aside.steps.is_empty() {
+            return Err("`steps` is empty; an aside needs at least one answer");
+        }
+        Ok(Aside { contains: aside.contains.0, steps: aside.steps })
+    }
 }
 
 #[derive(Debug, Deserialize)]

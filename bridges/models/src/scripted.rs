@@ -20,6 +20,8 @@ use std::{
 /// occurs in one of its prompts (the newest prompt is tried first), else the first turn left that has no `prompt`. The
 /// answers since the newest batch say which step of its turn is due. Context, steering and results count for nothing.
 ///
+/// Before all that, a conversation whose first prompt has the texts of an aside is answered by that aside alone.
+///
 /// So nothing is kept between requests: another process, a retry, or a fork of the session gets the same answer. The limits
 /// of this:
 ///
@@ -115,7 +117,7 @@ impl Model for ScriptedModel {
         };
         let checks = [&self.script.expect, &due.step.expect];
         if let Some(why) = checks.into_iter().find_map(|expect| expect.check(&request).err()) {
-            return fatal(format!("model script, turn {}, step {}: {why}", due.turn + 1, due.at + 1));
+            return fatal(format!("model script, {}, step {}: {why}", due.place, due.at + 1));
         }
         answer::stream(&due, request.attempt, request.cancel)
     }

@@ -5,7 +5,7 @@ use super::args::LayerArgs;
 use crate::problem::Problem;
 use futures::StreamExt;
 use portcullis::{
-    Event, Seq, Session,
+    Event, Seq, Session, SessionAdvisor,
     hooks::{ClaudeHooks, Late, Report, Transcript},
 };
 use std::{
@@ -28,13 +28,14 @@ pub(crate) struct Beside {
     late: Receiver<Late>,
 }
 
-/// Loads a project's hooks, with the layers that the options name.
+/// Loads a project's hooks, with the layers that the options name. Those that ask a model ask the advisor.
 pub(crate) fn load(
     project: &Path,
     layers: &LayerArgs,
+    advisor: SessionAdvisor,
 ) -> Result<(Arc<ClaudeHooks>, Vec<Report>, Beside), Problem> {
     let (tell, late) = channel(WAITING);
-    let options = super::layers::find(project, layers)?.options.late(move |late: Late| {
+    let options = super::layers::find(project, layers)?.options.advisor(advisor).late(move |late: Late| {
         if tell.try_send(late).is_err() {
             tracing::warn!("a background hook ended when nobody was left to tell");
         }

@@ -8,6 +8,7 @@ use crate::{
     words::{how_long, names},
 };
 use portcullis::{
+    SessionAdvisor,
     hooks::{ClaudeHooks, Fidelity, HookInfo, Severity},
     tools::Workspace,
 };
@@ -21,7 +22,9 @@ use std::{
 pub(super) fn check(args: &CheckArgs) -> Result<ExitCode, Problem> {
     let project = Project::find(&args.dir)?;
     let found = layers::find(&project.dir, &args.layers)?;
-    let (hooks, mut reports) = ClaudeHooks::load_with(&project.dir, found.options);
+    // What it loads is what a run would: there, the session's own model answers.
+    let options = found.options.advisor(SessionAdvisor::new());
+    let (hooks, mut reports) = ClaudeHooks::load_with(&project.dir, options);
     let workspace = Workspace::new(&project.dir)?;
     let own: Vec<String> = workspace.tools().iter().map(|tool| tool.spec().name.to_string()).collect();
     let tools: Vec<&str> = own.iter().map(String::as_str).chain(["Agent"]).collect();
@@ -65,6 +68,7 @@ pub(super) fn line(hook: &HookInfo) -> String {
     let words: Vec<&str> = hook.args.iter().flatten().map(|arg| &**arg).collect();
     let limit = how_long(u64::try_from(hook.timeout.as_millis()).unwrap_or(u64::MAX));
     let mut special = vec![format!("limit {limit}")];
+    special.extend((hook.kind != "command").then(|| hook.kind.to_owned()));
     special.extend(hook.args.is_some().then(|| "no shell".into()));
     special.extend(hook.background.then(|| "in the background".into()));
     special.extend(hook.blocks_on_failure.then(|| "blocks if it fails".into()));

@@ -6,7 +6,10 @@ use super::{
     moment::{self, Answered, Folded},
 };
 use crate::{paint::clean, problem::Problem, store::Project};
-use portcullis::hooks::{ClaudeHooks, Considered, Explanation};
+use portcullis::{
+    ModelAdvisor, ScriptedModel,
+    hooks::{ClaudeHooks, Considered, Explanation, Options},
+};
 use serde::Serialize;
 use serde_json::value::RawValue;
 use std::{
@@ -16,10 +19,21 @@ use std::{
     process::ExitCode,
 };
 
+/// Hooks that ask a model ask the one of the project's script, if it has one.
+pub(crate) fn advised(options: Options, project: &Project) -> Result<Options, Problem> {
+    let script = project.dir.join("model.json");
+    if !script.is_file() {
+        return Ok(options);
+    }
+    let model = ScriptedModel::from_file(&script)
+        .map_err(|error| Problem::new(error).next("docs/scripted-model.md describes the format"))?;
+    Ok(options.advisor(ModelAdvisor::new(model)))
+}
+
 /// Explains it.
 pub(super) async fn explain(args: ExplainArgs) -> Result<ExitCode, Problem> {
     let project = Project::find(&args.dir)?;
-    let mut options = layers::find(&project.dir, &args.layers)?.options;
+    let mut options = advised(layers::find(&project.dir, &args.layers)?.options, &project)?;
     options.fidelity = args.fidelity.map(Into::into);
     let (hooks, reports) = ClaudeHooks::load_with(&project.dir, options);
     layers::heed(&reports)?;
@@ -58,8 +72,10 @@ fn text(explanation: &Explanation, ran: &Ran) -> String {
     let _ = writeln!(out, "stdin: {}", clean(&String::from_utf8_lossy(&explanation.stdin)).trim_end());
     for hook in explanation.hooks.iter().filter(|hook| hook.why_not.is_none()) {
         let _ = writeln!(out, "\nruns  {}", check::line(&hook.hook));
-        let _ =
-            writeln!(out, "      in {}: {}", clean(&hook.cwd.to_string_lossy()), clean(&hook.argv.join(" ")));
+        if !hook.argv.is_empty() {
+            let (cwd, line) = (hook.cwd.to_string_lossy(), hook.argv.join(" "));
+            let _ = writeln!(out, "      in {}: {}", clean(&cwd), clean(&line));
+        }
         if *hook.stdin != *explanation.stdin {
             let stdin = String::from_utf8_lossy(&hook.stdin);
             let _ = writeln!(out, "      its own stdin: {}", clean(&stdin).trim_end());
@@ -132,6 +148,7 @@ struct All<'e> {
 #[derive(Serialize)]
 struct Runs<'e> {
     handler: &'e str,
+    kind: &'e str,
     file: String,
     line: usize,
     argv: &'e [String],
@@ -178,6 +195,7 @@ fn json(explanation: &Explanation, ran: &Ran) -> Result<String, Problem> {
                 let answered = answer_of(ran, hook);
                 all.runs.push(Runs {
                     handler,
+                    kind: hook.hook.kind,
                     file,
                     line,
                     argv: &hook.argv,

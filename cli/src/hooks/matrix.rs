@@ -23,7 +23,7 @@ struct Vector {
 }
 
 /// Differences that are no decisions, so that no vector can show them: what it is about, the client, here.
-const ELSEWHERE: [(&str, &str, &str); 12] = [
+const ELSEWHERE: [(&str, &str, &str); 14] = [
     (
         "several hooks on one event",
         "start together; effects in the order in which they end",
@@ -43,7 +43,17 @@ const ELSEWHERE: [(&str, &str, &str); 12] = [
     ("`agent_transcript_path`", "a file", "a name; nobody writes it yet"),
     ("`effort`, `mcp_server`, costs of a resumed session", "sent where they apply", "never sent"),
     ("`CLAUDE_ENV_FILE`", "set on starts", "not set: exports would reach no later command"),
-    ("handlers of type http, prompt, agent, mcp_tool", "run", "are loaded, reported, and not run"),
+    (
+        "`model` of a prompt or an agent handler",
+        "that model answers",
+        "the session's own model answers, and the file's is named in a report",
+    ),
+    (
+        "an agent that answers for a hook",
+        "has no log",
+        "is a session below the hook's, with a log of its own",
+    ),
+    ("handlers of type http, mcp_tool", "run", "are loaded, reported, and not run"),
 ];
 
 /// Prints it.

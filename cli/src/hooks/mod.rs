@@ -3,7 +3,7 @@
 pub(crate) mod args;
 pub(crate) mod beside;
 mod check;
-mod explain;
+pub(crate) mod explain;
 pub(crate) mod layers;
 mod matrix;
 mod moment;

@@ -10,7 +10,7 @@ mod report;
 
 use crate::{
     args::WhatIfArgs,
-    hooks::layers::heed,
+    hooks::{explain::advised, layers::heed},
     problem::Problem,
     scratch::copy,
     store::{Project, each_record},
@@ -66,6 +66,7 @@ pub(crate) async fn what_if(args: &WhatIfArgs) -> Result<ExitCode, Problem> {
         })?;
     }
     let options = Options::new().layers(Layers::none().flag(&file)).transcripts(state.join("transcripts"));
+    let options = advised(options, &project)?;
     let (hooks, reports) = ClaudeHooks::load_with(&dir, options);
     heed(&reports)?;
     eprintln!(

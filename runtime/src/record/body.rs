@@ -166,8 +166,9 @@ pub struct SessionCreated {
 pub struct Parent {
     /// The parent session.
     pub session: SessionId,
-    /// Its call.
-    pub call: crate::CallKey,
+    /// Its call; nothing when one of its handlers asked the child something.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub call: Option<crate::CallKey>,
 }
 
 /// Where a fork comes from.

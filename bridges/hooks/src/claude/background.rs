@@ -37,7 +37,7 @@ async fn finish(hook: Hook, scene: Scene, name: &str, stdin: Vec<u8>) {
     let mut context: Vec<Arc<str>> = Vec::new();
     match &heard.answer.verdict {
         Some(Verdict::Block(reason)) if hook.definition.rewakes => {
-            let stderr = reason.strip_prefix(&*format!("[{}]: ", hook.definition.written.command));
+            let stderr = reason.strip_prefix(&*format!("[{}]: ", hook.definition.written.name()));
             let reason = stderr.unwrap_or(reason);
             context.push(format!("Stop hook blocking error from command \"{name}\": {reason}").into());
         }

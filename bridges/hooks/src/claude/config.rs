@@ -7,6 +7,7 @@ use super::{
     event::{Event, Named},
     matcher::Matcher,
     rule::Rule,
+    written::Written,
 };
 use crate::{
     json::{self, Entry, Node, Problem, Value},
@@ -21,22 +22,6 @@ use std::{
 
 /// The longest timeout: what a JavaScript timer can hold.
 pub(super) const LONGEST: Duration = Duration::from_millis(i32::MAX as u64);
-
-/// A command as written, before placeholders in its arguments are filled in.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Written {
-    pub(crate) command: Arc<str>,
-    /// Present, even empty, means: no shell.
-    pub(crate) args: Option<Vec<Arc<str>>>,
-}
-
-impl Written {
-    /// The command with its arguments, as a person reads it.
-    pub(crate) fn line(&self) -> String {
-        let words = self.args.iter().flatten().map(|arg| &**arg);
-        std::iter::once(&*self.command).chain(words).collect::<Vec<_>>().join(" ")
-    }
-}
 
 /// One handler of a file.
 #[derive(Debug, Clone)]
@@ -309,7 +294,7 @@ impl Reader<'_> {
                 Ok(Some(mut found)) => {
                     if let Named::Runs(event) = named {
                         self.rule(event, handler, &mut found);
-                        let limit = found.timeout.unwrap_or_else(|| event.timeout());
+                        let limit = found.timeout.unwrap_or_else(|| found.written.timeout(event));
                         self.definitions.push(Definition {
                             event,
                             line: json::line(self.text, handler.at),

@@ -1,7 +1,10 @@
 //! What would run at a moment, and why the rest would not. Nothing is started.
 
 use super::{
-    ClaudeHooks, Fidelity, OnFailure, canonical, environment, event::Event, hook::Hook, matcher::Matcher,
+    ClaudeHooks, Fidelity, OnFailure, ask, canonical, environment,
+    event::Event,
+    hook::{Hook, Work},
+    matcher::Matcher,
     payload::Style,
 };
 use crate::run::Program;
@@ -22,7 +25,9 @@ pub struct HookInfo {
     pub matcher: Option<Arc<str>>,
     /// Its `if`, as written.
     pub condition: Option<Arc<str>>,
-    /// Its command, as written.
+    /// The client's name of its kind: `command`, `prompt`, `agent`.
+    pub kind: &'static str,
+    /// Its command, or its prompt, as written.
     pub command: Arc<str>,
     /// Its arguments, as written, if it is started without a shell.
     pub args: Option<Vec<Arc<str>>>,
@@ -86,7 +91,7 @@ pub struct Considered {
     pub why_not: Option<String>,
     /// Exactly what it reads on stdin, if it runs.
     pub stdin: Arc<[u8]>,
-    /// What is started, program first, placeholders filled in.
+    /// What is started, program first, placeholders filled in; empty for one that starts nothing.
     pub argv: Vec<String>,
     /// Where.
     pub cwd: PathBuf,
@@ -189,6 +194,9 @@ impl ClaudeHooks {
         if self.house.only.as_ref().is_some_and(|only| !only(event.name(), scene)) {
             return Some("the host runs no such hooks here".into());
         }
+        if ask::is_asked(scene) {
+            return Some("no hooks run in an agent that answers for a hook".into());
+        }
         if event == Event::UserPromptSubmit && scene.session.depth() > 0 {
             return Some("what a subagent is asked is no user's prompt".into());
         }
@@ -224,8 +232,9 @@ impl Hook {
             event: definition.event.name(),
             matcher: definition.matcher_text.clone(),
             condition: definition.rule_text.clone(),
-            command: definition.written.command.clone(),
-            args: definition.written.args.clone(),
+            kind: definition.written.kind(),
+            command: definition.written.name().into(),
+            args: definition.written.args().map(<[_]>::to_vec),
             timeout: definition.timeout,
             background: definition.background,
             blocks_on_failure: blocks && !definition.background && definition.event.blocks_on_failure(),
@@ -238,11 +247,14 @@ impl Hook {
     }
 
     fn argv(&self) -> Vec<String> {
-        match &self.program {
-            Program::Shell(command) => vec!["/bin/sh".into(), "-c".into(), command.to_string()],
-            Program::Exec { command, args } => {
+        match &self.work {
+            Work::Process(Program::Shell(command)) => {
+                vec!["/bin/sh".into(), "-c".into(), command.to_string()]
+            }
+            Work::Process(Program::Exec { command, args }) => {
                 std::iter::once(command).chain(args).map(|word| word.to_string()).collect()
             }
+            Work::Ask(_) => Vec::new(),
         }
     }
 }

@@ -1,9 +1,10 @@
 //! One handler of a hook file: its fields, each with its type, and whether it runs here.
 
 use super::{
-    config::{Dropped, LONGEST, Reader, Written},
+    config::{Dropped, LONGEST, Reader},
     event::{Event, distance},
     rule::Rule,
+    written::{Ask, Whom, Written},
 };
 use crate::{json::Node, report::Severity};
 use std::{sync::Arc, time::Duration};
@@ -16,7 +17,22 @@ const TYPES: [&str; 5] = ["command", "http", "mcp_tool", "prompt", "agent"];
 /// What a handler looks like.
 const EXAMPLE: &str = "write {\"type\": \"command\", \"command\": \"…\"}";
 
-/// A sound command handler.
+/// The events of the client on which a model may be asked.
+const ASKS: [&str; 11] = [
+    "PermissionRequest",
+    "PostToolBatch",
+    "PostToolUse",
+    "PostToolUseFailure",
+    "PreToolUse",
+    "Stop",
+    "SubagentStop",
+    "TaskCompleted",
+    "TaskCreated",
+    "UserPromptExpansion",
+    "UserPromptSubmit",
+];
+
+/// A sound handler of a kind that runs here.
 pub(crate) struct Found {
     pub(crate) written: Written,
     pub(crate) rule: Option<Rule>,
@@ -46,6 +62,16 @@ impl Fields<'_, '_, '_> {
     fn not_run(&mut self, why: &str) {
         let message = format!("a hook on {} does not run: {why}", self.event);
         self.reader.say(Severity::Warning, "hooks/handler-not-run", self.node.at, message, None);
+    }
+
+    /// Whether a field that is there means anything on a handler of this kind; says so if not.
+    fn counts(&mut self, key: &str, kinds: &[&str], kind: &str) -> bool {
+        let counts = kinds.contains(&kind);
+        if !counts && self.node.get(key).is_some() {
+            let message = format!("`{key}` on {} means nothing on a hook of type `{kind}`", self.event);
+            self.reader.say(Severity::Warning, "hooks/field-ignored", self.node.at, message, None);
+        }
+        counts
     }
 
     fn text(&mut self, key: &str) -> Result<Option<Arc<str>>, Dropped> {
@@ -176,10 +202,39 @@ impl Reader<'_> {
                 ));
             }
         }
-        if kind != "command" {
-            fields.not_run(&format!("handlers of type `{kind}` are not run yet"));
+        let whom = match &*kind {
+            "prompt" => Some(Whom::Model),
+            "agent" => Some(Whom::Agent),
+            "command" => None,
+            _ => {
+                fields.not_run(&format!("handlers of type `{kind}` are not run yet"));
+                return Ok(None);
+            }
+        };
+        if whom.is_some() && !ASKS.contains(&event) {
+            fields.not_run(&format!(
+                "in the client, too, this event has no hooks of type `{kind}`; use one of type `command`"
+            ));
             return Ok(None);
         }
+        let written = match whom {
+            Some(whom) => {
+                let prompt = fields.text("prompt")?.unwrap_or_default();
+                let model = fields.text("model")?;
+                let goes_on = fields.flag("continueOnBlock")?;
+                if let Some(model) = &model {
+                    let message = format!(
+                        "a hook of type `{kind}` on {event} names the model `{model}`; it is answered by the session's own"
+                    );
+                    fields.reader.say(Severity::Note, "hooks/model", node.at, message, None);
+                }
+                Written::Ask(Ask { whom, prompt, model, goes_on })
+            }
+            None => Written::Command { command: fields.text("command")?.unwrap_or_default(), args },
+        };
+        let background = background && fields.counts("async", &["command"], &kind);
+        let rewakes = rewakes && fields.counts("asyncRewake", &["command"], &kind);
+        let on_failure = on_failure.filter(|_| fields.counts("onFailure", &["command", "http"], &kind));
         let blocks_on_failure = match on_failure.as_deref() {
             Some("block") => true,
             None => false,
@@ -212,9 +267,8 @@ impl Reader<'_> {
             };
             self.say(Severity::Warning, "hooks/async", node.at, format!("{what} on {event} {why}"), None);
         }
-        let command: Arc<str> = node.get("command").and_then(Node::str).unwrap_or_default().into();
         Ok(Some(Found {
-            written: Written { command, args },
+            written,
             rule: None,
             rule_text,
             timeout,

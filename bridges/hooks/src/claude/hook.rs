@@ -3,26 +3,27 @@
 use super::{
     House, background, canonical,
     config::{Definition, Origin},
-    environment,
     event::Event,
     mapping::{Heard, replacement},
     output::{Answer, Terms},
     overlay::Subject,
-    oversize,
+    written::Ask,
 };
-use crate::{
-    records::{Answered, Invoked},
-    run::{Job, Program, Ran, run},
-};
+use crate::run::Program;
 use futures::future::LocalBoxFuture;
-use portcullis_process::{Ending, Permits, Status};
 use portcullis_runtime::{
-    BoxError, ChildStarting, Continue, Ending as TurnEnding, Frozen, Handler, HandlerId, OwnRecord,
-    PostExecute, PromptSubmit, Proposal, Proposed, Reply, Returned, Review, Rewrite, Scene, SessionStart,
-    Started, Starting, SubagentStart, Submit, Submitted, TurnContinuation,
+    BoxError, ChildStarting, Continue, Ending as TurnEnding, Frozen, Handler, HandlerId, PostExecute,
+    PromptSubmit, Proposal, Proposed, Reply, Returned, Review, Rewrite, Scene, SessionStart, Started,
+    Starting, SubagentStart, Submit, Submitted, TurnContinuation,
 };
 use std::{path::Path, sync::Arc};
-use tracing::Instrument;
+
+/// What a hook does, with what is known of it filled in. Equal work is done once.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) enum Work {
+    Process(Program),
+    Ask(Ask),
+}
 
 /// A hook, compiled.
 #[derive(Clone)]
@@ -30,15 +31,15 @@ pub(crate) struct Hook {
     pub(crate) id: HandlerId,
     pub(crate) definition: Definition,
     pub(crate) origin: Arc<Origin>,
-    pub(crate) program: Program,
+    pub(crate) work: Work,
     pub(crate) house: Arc<House>,
 }
 
 impl Hook {
     /// Equal keys are one handler: the client runs the last definition only.
-    pub(crate) fn key(&self) -> (&Program, Option<&str>, Option<&str>) {
+    pub(crate) fn key(&self) -> (&Work, Option<&str>, Option<&str>) {
         let plugin = self.origin.plugin.as_ref().map(|plugin| plugin.name.as_str());
-        (&self.program, self.definition.rule_text.as_deref(), plugin)
+        (&self.work, self.definition.rule_text.as_deref(), plugin)
     }
 
     /// Does its `if` hold for this call? Its matcher was asked before.
@@ -52,11 +53,12 @@ impl Hook {
         Subject { definition: &self.definition, origin: &self.origin, handler: &self.id.handler }
     }
 
-    fn command(&self) -> &str {
-        &self.definition.written.command
+    /// What reasons call it.
+    pub(super) fn command(&self) -> &str {
+        self.definition.written.name()
     }
 
-    fn terms(&self) -> Terms<'_> {
+    pub(super) fn terms(&self) -> Terms<'_> {
         let own = self.definition.blocks_on_failure.then_some("onFailure");
         let host = (self.house.on_failure == super::OnFailure::Block).then_some("on_failure");
         Terms {
@@ -83,83 +85,6 @@ impl Hook {
         }
         let permits = self.house.permits.clone();
         self.listen(scene, stdin, permits, look).await
-    }
-
-    /// Runs the command to its end.
-    pub(super) async fn listen(
-        &self,
-        scene: &Scene,
-        stdin: Vec<u8>,
-        permits: Option<Permits>,
-        look: impl FnOnce(&mut Answer),
-    ) -> Heard {
-        let house = &*self.house;
-        let plugin = self.origin.plugin.as_ref();
-        let cwd = environment::directory(scene, &house.project);
-        let ran = run(Job {
-            program: self.program.clone(),
-            env: environment::of_run(&house.env, scene, &cwd, plugin),
-            cwd,
-            stdin,
-            limit: self.definition.timeout,
-            permits,
-        })
-        .instrument(tracing::debug_span!("hook", handler = %self.id))
-        .await;
-        let mut answer = self.terms().read(&ran);
-        look(&mut answer);
-        let records = self.records(&ran, &answer);
-        if house.shadow {
-            answer = answer.in_shadow();
-        }
-        let folder = || house.transcripts.join(scene.session.root.as_str()).join("tool-results");
-        if let Some(text) = answer.plain.take()
-            && matches!(self.definition.event, Event::SessionStart | Event::UserPromptSubmit)
-        {
-            answer.plain = Some(oversize::bound(text, folder(), "stdout").await);
-        }
-        if let Some(text) = answer.context.take() {
-            answer.context = Some(oversize::bound(text, folder(), "additionalContext").await);
-        }
-        Heard { answer, records }
-    }
-
-    fn records(&self, ran: &Ran, answer: &Answer) -> Vec<OwnRecord> {
-        let (dialect, event, handler) = (super::DIALECT, self.definition.event.name(), &*self.id.handler);
-        let line = self.definition.written.line();
-        let invoked = Invoked {
-            dialect,
-            event,
-            handler,
-            command: Some(&line),
-            matcher: self.definition.matcher_text.as_deref(),
-        };
-        let mut result = Answered {
-            dialect,
-            event,
-            handler,
-            decision: if answer.spoken.is_empty() { "none" } else { answer.spoken },
-            error: answer.failure.as_deref(),
-            message: answer.message.as_deref(),
-            unused: &answer.unused,
-            shadow: self.house.shadow.then(|| answer.would()),
-            ..Answered::default()
-        };
-        let stderr;
-        if let Ok(finished) = ran {
-            match finished.status {
-                Status::Code(code) => result.exit = Some(code),
-                Status::Signal(signal) => result.signal = Some(signal),
-                Status::Unknown => {}
-            }
-            result.ms = u64::try_from(finished.took.as_millis()).unwrap_or(u64::MAX);
-            result.timed_out = finished.ending == Ending::TimedOut;
-            result.cut = finished.stdout.is_cut() || finished.stderr.is_cut();
-            stderr = finished.stderr.text();
-            result.stderr = &stderr;
-            return invoked.record().into_iter().chain(result.record()).collect();
-        }
-        invoked.record().into_iter().chain(result.record()).collect()
     }
 }
 

@@ -1,6 +1,6 @@
 //! Likely mistakes in hooks that are sound as far as their files go.
 
-use super::{ClaudeHooks, environment, event::Event, hook::Hook};
+use super::{ClaudeHooks, environment, event::Event, hook::Hook, written::Written};
 use crate::report::{Report, Severity};
 use std::{
     fs,
@@ -109,13 +109,13 @@ struct Word {
 }
 
 fn command(hook: &Hook, say: &mut Say<'_>) {
-    let written = &hook.definition.written;
-    let words = match &written.args {
+    let Written::Command { command, args } = &hook.definition.written else { return };
+    let words = match args {
         Some(args) => {
             let word = |text: &str| Word { text: text.into(), bare_variable: false };
-            std::iter::once(&written.command).chain(args).map(|text| word(text)).collect()
+            std::iter::once(command).chain(args).map(|text| word(text)).collect()
         }
-        None => words(&written.command),
+        None => words(command),
     };
     let event = hook.definition.event.name();
     for word in words.iter().filter(|word| word.bare_variable) {
@@ -139,10 +139,10 @@ fn command(hook: &Hook, say: &mut Say<'_>) {
     }
     // `NAME=value program` starts the program.
     let assigned =
-        |word: &&Word| written.args.is_none() && word.text.split_once('=').is_some_and(|(n, _)| is_name(n));
+        |word: &&Word| args.is_none() && word.text.split_once('=').is_some_and(|(n, _)| is_name(n));
     let mut rest = words.iter().skip_while(assigned);
     let Some(program) = rest.next() else { return };
-    let in_shell = written.args.is_none();
+    let in_shell = args.is_none();
     if in_shell && BUILT_IN.contains(&&*program.text) {
         return;
     }

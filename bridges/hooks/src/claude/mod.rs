@@ -1,5 +1,6 @@
 //! Claude Code's dialect of the shell-hook protocol.
 
+mod ask;
 mod background;
 mod config;
 mod environment;
@@ -9,6 +10,7 @@ mod handler;
 mod hook;
 mod layers;
 mod lint;
+mod listen;
 mod mapping;
 mod matcher;
 mod options;
@@ -21,6 +23,7 @@ mod permissions;
 mod rule;
 mod said;
 mod transcript;
+mod written;
 
 pub use background::Late;
 pub use explain::{Considered, Explanation, HookInfo, Moment};
@@ -29,18 +32,21 @@ pub use options::{Each, Fidelity, OnFailure, Only, Options, TellLate};
 pub use overlay::{HookTerms, Overlays};
 pub use transcript::Transcript;
 
-use crate::{report::Report, run::Program};
+use crate::{
+    report::{Report, Severity},
+    run::Program,
+};
 use config::{Definition, Origin};
 use event::Event;
-use hook::Hook;
+use hook::{Hook, Work};
 use matcher::canonical;
 use overlay::Overlay;
 use permissions::Permissions;
 use portcullis_process::Permits;
 use portcullis_runtime::{
-    ChildStarting, Ended, Ending, Extension, Frozen, Handler, HandlerId, HandlerSource, Planned, PostExecute,
-    PromptSubmit, Proposed, Registered, Registrar, Returned, Rewrite, Scene, Seam, SessionId, SessionStart,
-    Starting, SubagentStart, Submitted, TurnContinuation,
+    Advisor, ChildStarting, Ended, Ending, Extension, Frozen, Handler, HandlerId, HandlerSource, Planned,
+    PostExecute, PromptSubmit, Proposed, Registered, Registrar, Returned, Rewrite, Scene, Seam, SessionId,
+    SessionStart, Starting, SubagentStart, Submitted, TurnContinuation,
 };
 use sha2::{Digest, Sha256};
 use std::{
@@ -49,6 +55,8 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
+use tokio::sync::Semaphore;
+use written::Written;
 
 const DIALECT: &str = "claude";
 /// A hook ends itself at its own limit. The driver's is only there in case even that does not happen: it would answer with the
@@ -72,9 +80,20 @@ struct House {
     late: Option<TellLate>,
     /// Of hooks that nobody waits for.
     background: Permits,
+    advisor: Option<Arc<dyn Advisor>>,
+    /// Places for questions.
+    questions: Arc<Semaphore>,
 }
 
 impl House {
+    /// Why a handler cannot do its work under this host.
+    fn cannot(&self, definition: &Definition) -> Option<&'static str> {
+        match &definition.written {
+            Written::Ask(_) if self.advisor.is_none() => Some("this host provides no model for hooks"),
+            _ => None,
+        }
+    }
+
     fn style(&self) -> payload::Style<'_> {
         payload::Style { fidelity: self.fidelity, transcripts: &self.transcripts }
     }
@@ -170,14 +189,20 @@ impl ClaudeHooks {
             only: options.only,
             late: options.late,
             background: in_background,
+            advisor: options.advisor,
+            questions: Arc::new(Semaphore::new(ask::AT_ONCE)),
         });
         let permissions = Permissions::new(house.project.clone(), loaded.deny, loaded.ask);
         let mut equals: HashMap<String, usize> = HashMap::new();
         let (mut all, mut houses): (Vec<Hook>, _) = (Vec::new(), Houses::of(&house));
         for (origin, definition) in loaded.definitions {
             let id = identify(&definition, &origin, &mut equals);
-            let program = program(&definition, &origin, &house.project);
-            let mut hook = Hook { id, definition, origin, program, house: house.clone() };
+            if let Some(why) = house.cannot(&definition) {
+                reports.push(not_run(&definition, &origin, why));
+                continue;
+            }
+            let work = work(&definition, &origin, &house.project);
+            let mut hook = Hook { id, definition, origin, work, house: house.clone() };
             let mut terms = overlay.terms(hook.subject(), &said);
             houses.settle(&mut hook, terms);
             if let Some(change) = &options.each {
@@ -272,7 +297,7 @@ impl ClaudeHooks {
     ) where
         Hook: Handler<S>,
     {
-        if !self.house.only.as_ref().is_none_or(|only| only(event.name(), scene)) {
+        if ask::is_asked(scene) || !self.house.only.as_ref().is_none_or(|only| only(event.name(), scene)) {
             return;
         }
         let matching = self.matching(event, subject);
@@ -327,6 +352,12 @@ fn row(hook: &Hook) -> Registered {
     )
 }
 
+fn not_run(definition: &Definition, origin: &Origin, why: &str) -> Report {
+    let (event, kind) = (definition.event.name(), definition.written.kind());
+    let message = format!("a hook of type `{kind}` on {event} does not run: {why}");
+    Report::new(Severity::Warning, "hooks/handler-not-run", message).at(&origin.path, Some(definition.line))
+}
+
 /// A name that stays the same as long as the definition does, whatever else is in the files.
 fn identify(definition: &Definition, origin: &Origin, equals: &mut HashMap<String, usize>) -> HandlerId {
     let mut text = String::new();
@@ -338,15 +369,10 @@ fn identify(definition: &Definition, origin: &Origin, equals: &mut HashMap<Strin
     add(Some(DIALECT));
     add(Some(definition.event.name()));
     add(definition.matcher_text.as_deref());
-    add(Some(&definition.written.command));
+    add(Some(definition.written.name()));
     add(definition.rule_text.as_deref());
     add(origin.plugin.as_ref().map(|plugin| plugin.name.as_str()));
-    for arg in definition.written.args.iter().flatten() {
-        add(Some(arg));
-    }
-    if definition.written.args.is_some() {
-        add(None);
-    }
+    definition.written.tell_apart(&mut add);
     let place = equals.entry(text.clone()).or_default();
     let digest = Sha256::digest(format!("{text}{place}"));
     *place += 1;
@@ -357,16 +383,16 @@ fn identify(definition: &Definition, origin: &Origin, equals: &mut HashMap<Strin
     HandlerId::new(DIALECT, format!("{}:{matcher}#{hex}", definition.event.name()))
 }
 
-fn program(definition: &Definition, origin: &Origin, project: &Path) -> Program {
-    let written = &definition.written;
+fn work(definition: &Definition, origin: &Origin, project: &Path) -> Work {
     let fill = |text: &str| Arc::from(environment::fill(text, project, origin.plugin.as_ref()));
-    match &written.args {
+    match &definition.written {
         // Verbatim: the shell itself expands the variables, so that a folder's name cannot become code.
-        None => Program::Shell(written.command.clone()),
-        Some(args) => Program::Exec {
-            command: fill(&written.command),
-            args: args.iter().map(|arg| fill(arg)).collect(),
-        },
+        Written::Command { command, args: None } => Work::Process(Program::Shell(command.clone())),
+        Written::Command { command, args: Some(args) } => {
+            let args = args.iter().map(|arg| fill(arg)).collect();
+            Work::Process(Program::Exec { command: fill(command), args })
+        }
+        Written::Ask(ask) => Work::Ask(ask.clone()),
     }
 }
 

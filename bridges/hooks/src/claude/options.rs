@@ -7,7 +7,7 @@ use super::{
     overlay::{HookTerms, Overlays, Said},
 };
 use portcullis_process::Permits;
-use portcullis_runtime::Scene;
+use portcullis_runtime::{Advisor, Scene};
 use std::{ffi::OsString, path::PathBuf, sync::Arc, time::Duration};
 
 /// How closely the client is followed where it would weaken a hook (C-BRIDGE-2).
@@ -61,6 +61,9 @@ pub struct Options {
     pub env: Vec<(OsString, OsString)>,
     /// Where hooks run at all, by the client's name of the event and the place. Default: everywhere.
     pub only: Option<Only>,
+    /// Who answers hooks of type `prompt` and `agent`: usually the runtime they are mounted in, by its `SessionAdvisor`.
+    /// Default: nobody, and such hooks are reported and do not run.
+    pub advisor: Option<Arc<dyn Advisor>>,
     /// Who is told what hooks in the background (`async: true`) said. Default: nobody, and their context is dropped.
     pub late: Option<TellLate>,
 }
@@ -158,6 +161,12 @@ impl Options {
         self
     }
 
+    /// Has this one answer hooks of type `prompt` and `agent`.
+    pub fn advisor(mut self, advisor: impl Advisor) -> Options {
+        self.advisor = Some(Arc::new(advisor));
+        self
+    }
+
     /// Tells this what hooks in the background said.
     pub fn late(mut self, tell: impl Fn(Late) + Send + Sync + 'static) -> Options {
         self.late = Some(Arc::new(tell));
@@ -181,6 +190,7 @@ impl std::fmt::Debug for Options {
             .field("each", &self.each.is_some())
             .field("transcripts", &self.transcripts)
             .field("permits", &self.permits)
+            .field("advisor", &self.advisor.is_some())
             .field("only", &self.only.is_some())
             .field("late", &self.late.is_some())
             .field("env", &self.env.iter().map(|(name, _)| name).collect::<Vec<_>>())

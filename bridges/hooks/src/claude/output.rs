@@ -7,12 +7,12 @@
 //! - Any other failure decides nothing, unless the hook blocks on failure.
 
 use super::{Fidelity, event::Event, said};
-use crate::{json, records::Would, run::Ran};
-use portcullis_process::{Ending, Finished};
+use crate::{json, records::Would};
+use portcullis_process::{Ending, Finished, SpawnError};
 use portcullis_runtime::Frozen;
 
 /// What stands where a block gives no reason.
-const NO_REASON: &str = "Blocked by hook";
+pub(crate) const NO_REASON: &str = "Blocked by hook";
 /// What stands where exit code 2 came without a text.
 const NO_STDERR: &str = "No stderr output";
 
@@ -97,7 +97,7 @@ enum Stdout {
 }
 
 impl Terms<'_> {
-    pub(crate) fn read(&self, ran: &Ran) -> Answer {
+    pub(crate) fn read(&self, ran: &Result<Finished, SpawnError>) -> Answer {
         let finished = match ran {
             Err(error) => return self.failed("failed", error.to_string(), &error.to_string()),
             Ok(finished) => finished,
@@ -244,7 +244,7 @@ impl Terms<'_> {
     }
 
     /// `what` and `detail` are for a reason, should it block; `why` is for the record.
-    fn failed(&self, what: &str, why: String, detail: &str) -> Answer {
+    pub(super) fn failed(&self, what: &str, why: String, detail: &str) -> Answer {
         let mut answer = Answer { failure: Some(why), ..Answer::default() };
         if let Some(setting) = self.blocks_on_failure.filter(|_| self.event.blocks_on_failure()) {
             let mut reason = format!("[{}]: {what}; blocking because {setting} is \"block\"", self.command);

@@ -7,8 +7,8 @@ use super::{script, tools};
 use futures::{StreamExt, stream::BoxStream};
 use portcullis::{
     Answer, Body, Content, Continue, Ending, Event as Happened, Execution, ForkAt, MemoryJournal, Model,
-    ModelError, ModelEvent, ModelRequest, Reason, Role, Runtime, ScriptedModel, Seq, Session, SessionId,
-    SessionOptions,
+    ModelError, ModelEvent, ModelRequest, Reason, Role, Runtime, ScriptedModel, Seq, Session, SessionAdvisor,
+    SessionId, SessionOptions,
     hooks::Report,
     journal::{Fault, JournalError},
 };
@@ -152,9 +152,10 @@ impl House<'_> {
                 }
             });
         if hooked {
-            let (hooks, reports) = self.stage.hooks();
+            let advisor = SessionAdvisor::new();
+            let (hooks, reports) = self.stage.hooks(advisor.clone());
             self.reports = reports;
-            builder = builder.mount_deciding(hooks);
+            builder = builder.mount_deciding(hooks).answers(advisor);
         }
         let runtime = builder.start().await.map_err(|error| error.to_string())?;
         let mut options = SessionOptions::new(&self.stage.cwd).channel("cli").approvals();

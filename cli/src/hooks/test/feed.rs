@@ -113,9 +113,11 @@ pub(super) struct Feed {
     pub(super) scenario: Scenario,
     /// The body of the tool fails.
     pub(super) fails: bool,
+    /// What the model answers hooks that ask it.
+    pub(super) model_says: Option<String>,
 }
 
-const KNOWN: [&str; 30] = [
+const KNOWN: [&str; 31] = [
     "id",
     "title",
     "kind",
@@ -141,6 +143,7 @@ const KNOWN: [&str; 30] = [
     "layers",
     "env",
     "guard_rules",
+    "model_says",
     "sequence",
     "batch",
     "scenario",
@@ -220,7 +223,8 @@ impl Feed {
         let fails = event == Event::PostToolUseFailure
             || expected.get("tool_outcome").is_some_and(|outcome| outcome.get() == "\"error\"");
         let guards = case.get("guard_rules")?.unwrap_or_default();
-        Ok(Feed { event, rounds, batch: is_batch, agent, guards, scenario, fails })
+        let model_says = case.text("model_says")?;
+        Ok(Feed { event, rounds, batch: is_batch, agent, guards, scenario, fails, model_says })
     }
 
     /// The rounds of each turn, for the events that end one: a round whose turn was not forced on begins the next.

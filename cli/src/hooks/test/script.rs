@@ -25,7 +25,7 @@ pub(super) fn script(feed: &Feed) -> String {
         }
         let top: Vec<&Round> = feed.rounds.iter().filter(|round| round.parent.is_none()).collect();
         turns.push(turn(None, &[calls(&top), text("done", AGAIN)], 1));
-        return model(&turns);
+        return model(feed, &turns);
     }
     let mut acts: Vec<Vec<String>> = Vec::new();
     if feed.event.is_of_tool() {
@@ -54,7 +54,7 @@ pub(super) fn script(feed: &Feed) -> String {
         None if feed.event.is_stop() => turns.extend(acts.iter().map(|steps| turn(None, steps, 1))),
         None => turns.extend(acts.iter().map(|steps| turn(None, steps, AGAIN))),
     }
-    model(&turns)
+    model(feed, &turns)
 }
 
 /// Does an agent work under this call?
@@ -62,8 +62,12 @@ pub(super) fn has_agent(feed: &Feed, call: &str) -> bool {
     feed.rounds.iter().any(|round| round.parent.as_deref() == Some(call) && round.agent.is_some())
 }
 
-fn model(turns: &[String]) -> String {
-    format!(r#"{{"name":"case","turns":[{}]}}"#, turns.join(","))
+fn model(feed: &Feed, turns: &[String]) -> String {
+    // A hook asks about the event's JSON, which names the event; nothing else that is said here does.
+    let asked = quoted(&format!(r#""hook_event_name":"{}""#, feed.event.name()));
+    let aside = |says: &String| format!(r#"{{"contains":{asked},"steps":[{}]}}"#, text(says, AGAIN));
+    let aside = feed.model_says.as_ref().map(aside).unwrap_or_default();
+    format!(r#"{{"name":"case","turns":[{}],"asides":[{aside}]}}"#, turns.join(","))
 }
 
 fn turn(prompt: Option<&str>, steps: &[String], repeat: u32) -> String {

@@ -4,7 +4,7 @@ use super::case::{Case, Fields, typed};
 use super::feed::Feed;
 use crate::scratch::copy;
 use portcullis::{
-    Scene,
+    Scene, SessionAdvisor,
     hooks::{ClaudeHooks, Fidelity, Layers, Options, Overlays, PluginLayer, Report},
 };
 use serde::Deserialize;
@@ -123,8 +123,8 @@ impl Stage {
     }
 
     /// The case's hooks, loaded anew as another process would.
-    pub(super) fn hooks(&self) -> (Arc<ClaudeHooks>, Vec<Report>) {
-        ClaudeHooks::load_with(&self.project, self.options.clone())
+    pub(super) fn hooks(&self, advisor: SessionAdvisor) -> (Arc<ClaudeHooks>, Vec<Report>) {
+        ClaudeHooks::load_with(&self.project, self.options.clone().advisor(advisor))
     }
 }
 

@@ -1,0 +1,136 @@
+//! Does a handler's work once, and takes down what came of it.
+
+use super::{
+    ask::{self, Opinion},
+    environment,
+    event::Event,
+    hook::{Hook, Work},
+    mapping::Heard,
+    output::Answer,
+    oversize,
+};
+use crate::{
+    records::{Answered, Invoked},
+    run::{self, Job},
+};
+use portcullis_process::{Ending, Finished, Permits, SpawnError, Status};
+use portcullis_runtime::{OwnRecord, Scene};
+use std::time::Duration;
+use tracing::Instrument;
+
+/// What came of a handler's work.
+pub(crate) enum Ran {
+    /// A process ended, or could not be started.
+    Process(Result<Finished, SpawnError>),
+    /// A question was put.
+    Asked(Opinion),
+}
+
+impl Hook {
+    /// Does the work to its end.
+    pub(super) async fn listen(
+        &self,
+        scene: &Scene,
+        stdin: Vec<u8>,
+        permits: Option<Permits>,
+        look: impl FnOnce(&mut Answer),
+    ) -> Heard {
+        let span = tracing::debug_span!("hook", handler = %self.id);
+        let ran = self.work(scene, stdin, permits).instrument(span).await;
+        let terms = self.terms();
+        let mut answer = match (&ran, &self.work) {
+            (Ran::Asked(opinion), Work::Ask(ask)) => terms.judged(ask, opinion),
+            (Ran::Asked(_), _) => Answer::default(),
+            (Ran::Process(ran), _) => terms.read(ran),
+        };
+        look(&mut answer);
+        let records = self.records(&ran, &answer);
+        if self.house.shadow {
+            answer = answer.in_shadow();
+        }
+        let folder = || self.house.transcripts.join(scene.session.root.as_str()).join("tool-results");
+        if let Some(text) = answer.plain.take()
+            && matches!(self.definition.event, Event::SessionStart | Event::UserPromptSubmit)
+        {
+            answer.plain = Some(oversize::bound(text, folder(), "stdout").await);
+        }
+        if let Some(text) = answer.context.take() {
+            answer.context = Some(oversize::bound(text, folder(), "additionalContext").await);
+        }
+        Heard { answer, records }
+    }
+
+    async fn work(&self, scene: &Scene, stdin: Vec<u8>, permits: Option<Permits>) -> Ran {
+        let (house, limit) = (&*self.house, self.definition.timeout);
+        match &self.work {
+            Work::Process(program) => {
+                let cwd = environment::directory(scene, &house.project);
+                let env = environment::of_run(&house.env, scene, &cwd, self.origin.plugin.as_ref());
+                let job = Job { program: program.clone(), env, cwd, stdin, limit, permits };
+                Ran::Process(run::run(job).await)
+            }
+            Work::Ask(ask) => {
+                let from = (house.advisor.as_ref(), &*house.questions);
+                Ran::Asked(ask::ask(ask, self.definition.event, (scene, &self.id), &stdin, limit, from).await)
+            }
+        }
+    }
+
+    fn records(&self, ran: &Ran, answer: &Answer) -> Vec<OwnRecord> {
+        let (dialect, event, handler) = (super::DIALECT, self.definition.event.name(), &*self.id.handler);
+        let written = &self.definition.written;
+        let line = written.line();
+        let invoked = Invoked {
+            dialect,
+            event,
+            handler,
+            kind: Some(written.kind()).filter(|kind| *kind != "command"),
+            command: Some(&line),
+            matcher: self.definition.matcher_text.as_deref(),
+        };
+        let mut result = Answered {
+            dialect,
+            event,
+            handler,
+            decision: if answer.spoken.is_empty() { "none" } else { answer.spoken },
+            error: answer.failure.as_deref(),
+            message: answer.message.as_deref(),
+            unused: &answer.unused,
+            shadow: self.house.shadow.then(|| answer.would()),
+            ..Answered::default()
+        };
+        let stderr;
+        match ran {
+            Ran::Process(Ok(finished)) => {
+                match finished.status {
+                    Status::Code(code) => result.exit = Some(code),
+                    Status::Signal(signal) => result.signal = Some(signal),
+                    Status::Unknown => {}
+                }
+                result.ms = millis(finished.took);
+                result.timed_out = finished.ending == Ending::TimedOut;
+                result.cut = finished.stdout.is_cut() || finished.stderr.is_cut();
+                stderr = finished.stderr.text();
+                result.stderr = &stderr;
+            }
+            Ran::Process(Err(_)) => {}
+            Ran::Asked(opinion) => {
+                result.ms = millis(opinion.took);
+                match &opinion.said {
+                    Ok(advice) => {
+                        result.said = Some(&advice.text);
+                        result.model = Some(&advice.model);
+                        result.usage = advice.usage.as_ref();
+                        result.agent = advice.agent.as_ref();
+                    }
+                    Err(unheard) => result.timed_out = matches!(unheard, ask::Unheard::TimedOut),
+                }
+            }
+        }
+        invoked.record().into_iter().chain(result.record()).collect()
+    }
+}
+
+fn millis(took: Duration) -> u64 {
+    u64::try_from(took.as_millis()).unwrap_or(u64::MAX)
+}

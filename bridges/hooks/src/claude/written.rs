@@ -1,0 +1,97 @@
+//! What a handler does, as its file says it.
+
+use super::event::Event;
+use std::{sync::Arc, time::Duration};
+
+/// A handler's work, before placeholders in it are filled in.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) enum Written {
+    /// A process.
+    Command {
+        /// A line for the shell, or a program.
+        command: Arc<str>,
+        /// Present, even empty, means: no shell.
+        args: Option<Vec<Arc<str>>>,
+    },
+    /// A question to a model.
+    Ask(Ask),
+}
+
+/// A question to a model or to an agent.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Ask {
+    pub(crate) whom: Whom,
+    /// The question, with `$ARGUMENTS` for what the event is about.
+    pub(crate) prompt: Arc<str>,
+    /// The model it is meant for.
+    pub(crate) model: Option<Arc<str>>,
+    /// After a call, a no is feedback and not the end of the turn.
+    pub(crate) goes_on: bool,
+}
+
+/// Who answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Whom {
+    /// The session's model, in one request.
+    Model,
+    /// An agent with tools.
+    Agent,
+}
+
+impl Written {
+    /// The client's name of the kind of handler.
+    pub(crate) fn kind(&self) -> &'static str {
+        match self {
+            Written::Command { .. } => "command",
+            Written::Ask(Ask { whom: Whom::Model, .. }) => "prompt",
+            Written::Ask(Ask { whom: Whom::Agent, .. }) => "agent",
+        }
+    }
+
+    /// The time limit of one that sets none.
+    pub(crate) fn timeout(&self, event: Event) -> Duration {
+        match self {
+            Written::Command { .. } => event.timeout(),
+            Written::Ask(ask) => ask.timeout(),
+        }
+    }
+
+    /// What reasons and records call it: the text that stands in the file.
+    pub(crate) fn name(&self) -> &str {
+        match self {
+            Written::Command { command, .. } => command,
+            Written::Ask(ask) => &ask.prompt,
+        }
+    }
+
+    /// The arguments of a program that is started without a shell.
+    pub(crate) fn args(&self) -> Option<&[Arc<str>]> {
+        match self {
+            Written::Command { args, .. } => args.as_deref(),
+            Written::Ask(_) => None,
+        }
+    }
+
+    /// It with its arguments, as a person reads it.
+    pub(crate) fn line(&self) -> String {
+        let words = self.args().into_iter().flatten().map(|arg| &**arg);
+        std::iter::once(self.name()).chain(words).collect::<Vec<_>>().join(" ")
+    }
+
+    /// Whatever else tells it from a handler of the same name, in texts.
+    pub(crate) fn tell_apart(&self, add: &mut dyn FnMut(Option<&str>)) {
+        match self {
+            Written::Command { args, .. } => {
+                args.iter().flatten().for_each(|arg| add(Some(arg)));
+                if args.is_some() {
+                    add(None);
+                }
+            }
+            Written::Ask(ask) => {
+                add(Some(self.kind()));
+                add(ask.model.as_deref());
+                add(ask.goes_on.then_some("continueOnBlock"));
+            }
+        }
+    }
+}
