@@ -9,8 +9,10 @@ use crate::{
     host::Host,
     judge::Stop,
     ledger::Ledger,
+    registry::RegistryActor,
     replay::Cue,
     runtime::{Profile, Shared},
+    turn::Seat,
     watchdog::{Pulse, Who},
 };
 use actix::Addr;
@@ -39,6 +41,7 @@ pub(crate) struct SessionCx {
     /// Where its questions surface: at the root of its tree (C-ASK-4).
     pub(crate) asks: Arc<Control>,
     pub(crate) host: Addr<Host>,
+    pub(crate) registry: Addr<RegistryActor>,
     pub(crate) room: Rc<Room>,
     /// How many subagents it has at work.
     pub(crate) agents: Rc<Cell<u32>>,
@@ -197,6 +200,8 @@ impl Drop for Waiting<'_> {
 #[derive(Default)]
 pub(crate) struct Room {
     sessions: RefCell<HashMap<SessionId, Rc<SessionCx>>>,
+    /// Actors that wait for a turn.
+    pub(crate) free: RefCell<Vec<Seat>>,
 }
 
 impl Room {

@@ -397,7 +397,8 @@ pub(crate) async fn open_session(
         asks: child.map_or_else(|| handle.control.clone(), |child| child.asks),
         profile,
         cue,
-        host: kit.host.clone(),
+        host: kit.host,
+        registry: kit.registry,
         room: kit.room.clone(),
         agents: Rc::default(),
         shared,
@@ -415,15 +416,7 @@ pub(crate) async fn open_session(
     cx.ledger.keep_snapshot();
     cx.start_counting();
     kit.room.enter(cx.clone());
-    let actor = SessionActor {
-        cx,
-        registry: kit.registry,
-        room: kit.room,
-        handle: handle.clone(),
-        host: kit.host,
-        turn: None,
-        handed_over: false,
-    };
+    let actor = SessionActor { cx, room: kit.room, handle: handle.clone(), handed_over: false };
     Ok((Session { inner: handle }, actor.start()))
 }
 

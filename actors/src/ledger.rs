@@ -67,7 +67,9 @@ impl Ledger {
         let mut mark = self.mark.borrow_mut();
         let before = mark.as_ref().map_or(0, |mark| mark.head().0);
         let Some(own) = own.as_ref().filter(|_| state.head().0 - before >= SNAPSHOT_RECORDS) else { return };
-        if let (true, Some(snapshot)) = (self.journal.keeps(), Snapshot::of(&state, mark.clone())) {
+        if self.journal.keeps()
+            && let Some(snapshot) = Snapshot::of(&state, mark.clone())
+        {
             *mark = Some(snapshot.mark());
             self.journal.keep(own, snapshot);
         }

@@ -3,11 +3,10 @@
 use crate::{
     cx::{Room, SessionCx},
     handles::{Knock, Session, SessionInner, Submit, Turn, TurnCost, TurnDone, Unqueued},
-    host::{Host, Restart},
+    host::Restart,
     judge::Stop,
-    registry::RegistryActor,
     runtime::Shared,
-    turn::TurnActor,
+    turn,
 };
 use actix::prelude::*;
 use portcullis_runtime::{
@@ -18,11 +17,8 @@ use std::{rc::Rc, sync::Arc, time::Instant};
 /// The actor.
 pub(crate) struct SessionActor {
     pub(crate) cx: Rc<SessionCx>,
-    pub(crate) registry: Addr<RegistryActor>,
     pub(crate) room: Rc<Room>,
     pub(crate) handle: Arc<SessionInner>,
-    pub(crate) host: Addr<Host>,
-    pub(crate) turn: Option<Addr<TurnActor>>,
     /// Another actor takes the session over, behind the same door.
     pub(crate) handed_over: bool,
 }
@@ -111,7 +107,7 @@ impl SessionActor {
         let first = cx.ledger.read(|s| s.head());
         let count = drafts.len() as u64;
         // With no turn open, the one that takes these prompts opens in the same append.
-        let idle = self.turn.is_none();
+        let idle = !self.cx.driving.get();
         let mut taken = None;
         let opened = cx.ledger.commit_on(
             drafts,
@@ -161,7 +157,7 @@ impl SessionActor {
     /// Has the host take the session up again from its log.
     fn hand_over(&mut self) -> bool {
         self.handle.control.cancel(Cause::Fenced);
-        self.handed_over = self.host.try_send(Restart { session: self.handle.clone() }).is_ok();
+        self.handed_over = self.cx.host.try_send(Restart { session: self.handle.clone() }).is_ok();
         self.handed_over
     }
 
@@ -171,7 +167,7 @@ impl SessionActor {
             return self.poisoned(&error, ctx);
         }
         self.wake(ctx);
-        if self.turn.is_none() {
+        if !self.cx.driving.get() {
             self.cx.turn_over.notify_waiters();
         }
     }
@@ -179,7 +175,7 @@ impl SessionActor {
     /// Opens a turn if one is owed and none is open. The batch is what is queued now: a prompt that comes later, even
     /// right after a cancel of this turn, waits for the next one.
     fn wake(&mut self, ctx: &mut Context<Self>) {
-        if self.turn.is_some() {
+        if self.cx.driving.get() {
             return;
         }
         let (open, next) = self.cx.ledger.read(|s| (s.open_turn(), s.next(None)));
@@ -210,14 +206,8 @@ impl SessionActor {
         if let Some(cue) = &self.cx.cue {
             cue.turn(cancel.clone());
         }
-        let turn = TurnActor {
-            cx: self.cx.clone(),
-            registry: self.registry.clone(),
-            session: ctx.address(),
-            cancel,
-        };
         self.cx.driving.set(true);
-        self.turn = Some(turn.start());
+        turn::play(self.cx.clone(), ctx.address(), cancel);
     }
 
     /// Nothing can be committed any more: everyone who waits is told, and the session leaves memory. Its log stays as
@@ -256,7 +246,6 @@ impl actix::Handler<TurnOver> for SessionActor {
     type Result = ();
 
     fn handle(&mut self, over: TurnOver, ctx: &mut Context<Self>) {
-        self.turn = None;
         self.cx.driving.set(false);
         if self.cx.leaving.get() {
             // Parked, not over. A subagent's actor ends here, its session's when all of that is done.

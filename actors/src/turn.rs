@@ -4,7 +4,7 @@ use crate::{
     control::Delta,
     cx::SessionCx,
     judge::{Stop, judge},
-    registry::{Execute, RegistryActor},
+    registry::Execute,
     session::{SessionActor, TurnOver},
     summary,
 };
@@ -20,37 +20,88 @@ use portcullis_runtime::{
     StepStart, SubagentStart, Subject, Submitted, TurnCancelled, TurnContinuation, TurnStop, Usage,
     law::{Next, Passed, State},
 };
-use std::{pin::pin, rc::Rc, sync::Arc};
+use std::{cell::RefCell, pin::pin, rc::Rc, sync::Arc};
 use tracing::Instrument;
 
-/// The actor.
+/// The actor. It plays one turn at a time; when that is over it is free for the next one on its arbiter, whichever session
+/// that is of.
 pub(crate) struct TurnActor {
-    pub(crate) cx: Rc<SessionCx>,
-    pub(crate) registry: Addr<RegistryActor>,
-    pub(crate) session: Addr<SessionActor>,
-    pub(crate) cancel: Cancel,
+    /// What it is to play, as it finds it at `Go`.
+    table: Table,
+}
+
+type Table = Rc<RefCell<Option<Laid>>>;
+
+/// A turn on the table.
+struct Laid {
+    driver: Driver,
+    watch: DeathWatch,
+    /// The actor's own address: it is free again when the turn is over.
+    actor: Addr<TurnActor>,
 }
 
 impl Actor for TurnActor {
     type Context = Context<Self>;
+}
 
-    fn started(&mut self, ctx: &mut Context<Self>) {
-        let watch = DeathWatch { session: self.session.clone(), told: false };
-        let driver =
-            Driver { cx: self.cx.clone(), registry: self.registry.clone(), cancel: self.cancel.clone() };
-        let (session, cx) = (self.session.clone(), self.cx.clone());
+/// How an actor is found, and where its next turn is laid down: a turn is of its arbiter, and no message could carry it.
+pub(crate) struct Seat {
+    actor: Addr<TurnActor>,
+    table: Table,
+}
+
+/// SessionActor → TurnActor: a turn is on the table.
+struct Go;
+
+impl actix::Message for Go {
+    type Result = ();
+}
+
+/// How many actors wait for a turn on an arbiter at most; more than turns that begin at a time are of no use.
+const SEATS: usize = 64;
+
+/// Has the open turn of a session played.
+pub(crate) fn play(cx: Rc<SessionCx>, session: Addr<SessionActor>, cancel: Cancel) {
+    cx.hop();
+    let room = cx.room.clone();
+    let mut turn = Some((Driver { cx, cancel }, DeathWatch { session, told: false }));
+    // One that died at its last turn takes nothing. When a new one takes nothing the arbiter ends, and the watch tells.
+    let mut new = false;
+    while let Some((driver, watch)) = turn.take().filter(|_| !new) {
+        let free = room.free.borrow_mut().pop();
+        new = free.is_none();
+        let Seat { actor, table } = free.unwrap_or_else(|| {
+            let table = Table::default();
+            Seat { actor: TurnActor { table: table.clone() }.start(), table }
+        });
+        let mut on = table.borrow_mut();
+        if on.insert(Laid { driver, watch, actor }).actor.try_send(Go).is_err() {
+            turn = on.take().map(|laid| (laid.driver, laid.watch));
+        }
+    }
+}
+
+impl actix::Handler<Go> for TurnActor {
+    type Result = ();
+
+    fn handle(&mut self, _: Go, ctx: &mut Context<Self>) {
+        let Some(Laid { driver, mut watch, actor }) = self.table.borrow_mut().take() else { return };
+        let table = self.table.clone();
         let turn = async move {
-            let mut watch = watch;
             let end = driver.run().await;
             watch.told = true;
-            cx.hop();
+            driver.cx.hop();
             // Nothing is waited for that the session has to say to this. It outlives its turns; when it is gone, nobody
             // waits, and when its mailbox is full, its turn comes.
-            if let Err(SendError::Full(over)) = session.try_send(TurnOver { end: Some(end) }) {
-                let _ = session.send(over).await;
+            if let Err(SendError::Full(over)) = watch.session.try_send(TurnOver { end: Some(end) }) {
+                let _ = watch.session.send(over).await;
+            }
+            let mut free = driver.cx.room.free.borrow_mut();
+            if free.len() < SEATS {
+                free.push(Seat { actor, table });
             }
         };
-        ctx.spawn(turn.into_actor(self).map(|(), _, ctx| ctx.stop()));
+        ctx.spawn(turn.into_actor(self));
     }
 }
 
@@ -70,13 +121,12 @@ impl Drop for DeathWatch {
 
 struct Driver {
     cx: Rc<SessionCx>,
-    registry: Addr<RegistryActor>,
     cancel: Cancel,
 }
 
 impl Driver {
     /// Plays the turn to its durable end.
-    async fn run(self) -> Result<EndReason, Stop> {
+    async fn run(&self) -> Result<EndReason, Stop> {
         let _admitted = self.cx.pass.turn().await;
         let mut passed: Option<Passed> = None;
         let mut span = tracing::Span::none();
@@ -171,7 +221,7 @@ impl Driver {
         let execute = Execute { session: self.cx.info.id.clone(), turn, step, cancel: self.cancel.clone() };
         self.cx.hop();
         let before = self.ledger_read(|s| (s.head(), s.call_under_way().cloned()));
-        let ask = pin!(self.registry.send(execute));
+        let ask = pin!(self.cx.registry.send(execute));
         let ran = match select(ask, pin!(self.cancel.cancelled())).await {
             Either::Left((ran, _)) => ran,
             Either::Right((_, ask)) => {
@@ -261,7 +311,8 @@ impl Driver {
     /// A step opens, and its request is out.
     fn step(&self, s: &State, step: u32) -> Vec<Draft> {
         let at = At::step(s.open_turn().unwrap_or_default(), step);
-        let mut drafts = vec![Draft::new(at.clone(), StepStart {})];
+        let mut drafts = Vec::with_capacity(2);
+        drafts.push(Draft::new(at.clone(), StepStart {}));
         let header = &self.cx.profile.header;
         if s.header() != Some(header) {
             drafts.push(Draft::new(at.clone(), HeaderChanged(header.clone())));

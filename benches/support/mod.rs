@@ -6,10 +6,6 @@ pub mod plain;
 
 use std::process::ExitCode;
 
-/// Bars that are over their limits today in some builds, with the value that they may not pass either: a step back still
-/// fails. Said in `docs/benchmarks.md`; a bar that meets its limit again leaves this list.
-const OVER_FOR_NOW: &[(&str, f64)] = &[("actor-tax", 1.65), ("pipeline-64b", 1.6)];
-
 /// The bars of one bench, as they are measured.
 pub struct Bars {
     short: bool,
@@ -91,15 +87,9 @@ impl Bars {
     }
 
     fn bar(&mut self, name: &str, value: f64, limit: f64, met: bool, beside: &str) {
-        let ceiling = OVER_FOR_NOW.iter().find(|(known, _)| *known == name).map(|(_, ceiling)| *ceiling);
-        let known = ceiling.is_some_and(|ceiling| value <= ceiling);
-        let mark = match (met, known) {
-            (true, _) => "",
-            (false, true) => "  OVER, as known",
-            (false, false) => "  OVER",
-        };
+        let mark = if met { "" } else { "  OVER" };
         println!("bar {name} {} {}  ({beside}){mark}", short(value), short(limit));
-        if !met && !known {
+        if !met {
             self.over.push(name.to_owned());
         }
     }

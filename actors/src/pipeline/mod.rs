@@ -272,13 +272,13 @@ impl Trip {
         };
         let refuse = |raw: Arc<str>, refused| sealed(Arguments::Refused { raw, refused }, None);
         let Some((spec, tool)) = self.cx.profile.table.find(&name) else {
-            self.sealed(vec![refuse(raw.clone(), Ended::UnknownTool).into()], passed)?;
+            self.sealed([refuse(raw.clone(), Ended::UnknownTool).into()], passed)?;
             return Ok(None);
         };
         let requested = match materialise(&raw, spec) {
             Ok(requested) => requested,
             Err(refused) => {
-                self.sealed(vec![refuse(raw.clone(), refused).into()], passed)?;
+                self.sealed([refuse(raw.clone(), refused).into()], passed)?;
                 return Ok(None);
             }
         };
@@ -297,19 +297,19 @@ impl Trip {
         let Some((by, effective)) = rewritten.effective.filter(|(_, effective)| *effective != requested)
         else {
             let call = sealed(Arguments::Sealed { text: requested.clone() }, Some(spec));
-            let attempt = self.sealed(vec![call.into()], passed)?;
+            let attempt = self.sealed([call.into()], passed)?;
             return Ok(attempt.map(|attempt| start(&requested, &requested, attempt)));
         };
         let rewrite = ToolRewrite { requested: requested.clone(), effective: effective.clone(), by };
         match materialise(effective.text(), spec) {
             Ok(text) => {
                 let call = sealed(Arguments::Sealed { text: text.clone() }, Some(spec));
-                let attempt = self.sealed(vec![rewrite.into(), call.into()], passed)?;
+                let attempt = self.sealed([rewrite.into(), call.into()], passed)?;
                 Ok(attempt.map(|attempt| start(&requested, &text, attempt)))
             }
             Err(refused) => {
                 let call = refuse(effective.text().into(), refused);
-                self.sealed(vec![rewrite.into(), call.into()], passed)?;
+                self.sealed([rewrite.into(), call.into()], passed)?;
                 Ok(None)
             }
         }
@@ -322,7 +322,7 @@ impl Trip {
         Some(Start { attempt, tool: tool.clone(), execution })
     }
 
-    fn sealed(&self, bodies: Vec<Body>, passed: Option<Point>) -> Result<Option<u32>, Stop> {
+    fn sealed<const N: usize>(&self, bodies: [Body; N], passed: Option<Point>) -> Result<Option<u32>, Stop> {
         let drafts = bodies.into_iter().map(|body| Draft::new(self.at.clone(), body)).collect();
         let mut dispatched = None;
         let mut follow = |s: &State| match s.call(&self.key.call, passed) {
