@@ -113,6 +113,7 @@ fn break_at(at: &mut Registrar<'_>, point: Point, how: How) {
             _ = at.handler::<TurnContinuation>("broken", Broken(how, || Continue::again("go on")));
         }
         Point::Stop => _ = at.handler::<TurnStop>("broken", Broken(how, || StopTurn::Abstain)),
+        Point::TurnEnd => _ = at.turn_end("broken", |_| panic!("a secret detail")),
         Point::SubagentEnd => _ = at.subagent_end("broken", |_| panic!("a secret detail")),
         _ => panic!("{point} has no broken handler yet"),
     });
@@ -161,7 +162,7 @@ async fn means(point: Point, how: How) {
     let all = house.journal.sessions().await.unwrap();
     let logs: Vec<Arc<Record>> = all.iter().flat_map(|head| house.journal.records(&head.session)).collect();
     let decided: Vec<DecisionRecorded> = decisions(&logs).into_iter().filter(|d| d.point == point).collect();
-    let recorded = !matches!(point, Point::Execute | Point::Result | Point::SubagentEnd);
+    let recorded = !matches!(point, Point::Execute | Point::Result | Point::TurnEnd | Point::SubagentEnd);
     assert_eq!(!decided.is_empty(), recorded, "{why}");
     for decision in decided {
         assert_eq!(decision.id, HandlerId::new("house", "broken"));
@@ -227,6 +228,7 @@ async fn a_broken_review_lets_the_result_stand() {
 #[tokio::test]
 async fn a_broken_observer_is_reported() {
     every_way(Point::Result, &[How::Created]).await;
+    every_way(Point::TurnEnd, &[How::Created]).await;
 }
 
 #[tokio::test]

@@ -250,6 +250,22 @@ async fn compaction_says_what_to_keep() {
     house.close().await;
 }
 
+fn turn_end(at: &mut Registrar<'_>, ended: Arc<Mutex<Vec<String>>>) {
+    at.turn_end("count-turns", move |turn| {
+        ended.lock().unwrap().push(format!("{} {}", turn.scene.turn, turn.reason.name()));
+    });
+}
+
+#[tokio::test]
+async fn turn_end_observes() {
+    let ended: Arc<Mutex<Vec<String>>> = Arc::default();
+    let house = Plan::new(Says::calls(&[])).open(|at| turn_end(at, ended.clone())).await;
+    assert_eq!(house.prompt("go").await, EndReason::Completed);
+    assert_eq!(house.prompt("go").await, EndReason::Completed);
+    assert_eq!(*ended.lock().unwrap(), ["1 completed", "2 completed"]);
+    house.close().await;
+}
+
 fn subagent_end(at: &mut Registrar<'_>, reports: Arc<Mutex<Vec<String>>>) {
     at.subagent_end("collect", move |child| {
         reports.lock().unwrap().push(format!("{}: {}", child.kind, child.report.to_text()));

@@ -11,7 +11,7 @@ use support::*;
 
 /// One handler at every point, with an effect that shows.
 fn at_every_point(at: &mut Registrar<'_>, seen: &Arc<Mutex<Vec<String>>>) {
-    let (results, ends) = (seen.clone(), seen.clone());
+    let (results, ends, turns) = (seen.clone(), seen.clone(), seen.clone());
     at.session_start("start", async |_| Reply::new(Started {}).context("you are in a castle"));
     at.subagent_start("start", async |_| Reply::new(Started {}).context("you dig"));
     at.depth(0..=0, |at| {
@@ -44,6 +44,14 @@ fn at_every_point(at: &mut Registrar<'_>, seen: &Arc<Mutex<Vec<String>>>) {
     });
     at.result("result", move |r| {
         results.lock().unwrap().push(format!("result {} {}", r.name, r.content.to_text()));
+    });
+    at.turn_end("over", move |t| {
+        turns.lock().unwrap().push(format!(
+            "over {} {} {}",
+            t.scene.session.id,
+            t.scene.turn,
+            t.reason.name()
+        ));
     });
     at.subagent_end("end", move |c| {
         ends.lock().unwrap().push(format!("end {} {} {}", c.kind, c.end.name(), c.report.to_text()));
@@ -117,7 +125,13 @@ async fn every_seam_fires_with_its_effect_in_the_log() {
         results.iter().map(|r| format!("result Echo {}", r.content.to_text())).take(3).collect();
     let seen = seen.lock().unwrap().clone();
     assert_eq!(seen[..3], kept);
-    assert_eq!(seen[3..], ["end digger completed found gold", "result Agent found gold"]);
+    let ends = [
+        "over s.1-1-3-0 1 completed",
+        "end digger completed found gold",
+        "result Agent found gold",
+        "over s 1 completed",
+    ];
+    assert_eq!(seen[3..], ends);
     assert!(log.iter().any(|r| matches!(&r.body, Body::SubagentEnded(e) if e.outcome.is_success())));
     // Continuation forces the second and the third step; turn-stop ends the turn behind the latter all the same.
     assert_eq!(texts(&log, "steering/message").first().map(String::as_str), Some("look once more"));
@@ -137,7 +151,7 @@ async fn every_seam_fires_with_its_effect_in_the_log() {
         .flat_map(|r| decisions(std::slice::from_ref(r)))
         .map(|d| d.point)
         .collect();
-    let observed = [Point::Execute, Point::Result, Point::SubagentEnd];
+    let observed = [Point::Execute, Point::Result, Point::TurnEnd, Point::SubagentEnd];
     assert_eq!(decided, Point::ALL.into_iter().filter(|p| !observed.contains(p)).collect());
     house.close().await;
 }
@@ -170,6 +184,7 @@ fn may_and_fires(point: Point) -> (&'static str, &'static str) {
             "say what the summary must keep, or skip it, halt",
             "before a step's request, when the conversation has grown to `Limits::compact_at`",
         ),
+        Point::TurnEnd => ("observe", "once a turn, when its end is durable"),
         Point::SubagentEnd => ("observe", "once a child, when its end is durable in its parent's log"),
         _ => panic!("{point} is not in the table yet"),
     }

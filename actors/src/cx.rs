@@ -18,7 +18,7 @@ use crate::{
 use actix::Addr;
 use portcullis_runtime::{
     CallPath, Draft, EndReason, Execution, HandlerId, JournalError, Point, Record, Scene, Seq, SessionId,
-    SessionInfo, Ticket, law::State,
+    SessionInfo, Ticket, TurnEnded, law::State,
 };
 use std::{
     cell::{Cell, RefCell},
@@ -103,6 +103,22 @@ impl SessionCx {
         let done = Arc::new(TurnDone { number, end: end.clone(), cost });
         let cancelled = matches!(end, EndReason::Aborted { .. });
         self.control.close_turn(&done, cancelled);
+    }
+
+    /// Shows the observers that a turn is over, once that is durable and before anybody else is told.
+    pub(crate) fn tell_turn_over(&self, number: u64, end: &EndReason) {
+        let observers = &self.profile.table.turn_observers;
+        if observers.is_empty() || self.cue.is_some() {
+            return;
+        }
+        let prompt = self.ledger.read(State::last_prompt);
+        let seen = TurnEnded::new(Scene::new(self.info.clone(), number, 0, prompt), end.clone());
+        for observer in observers.iter().filter(|o| o.matches.fit(&seen.scene, None)) {
+            let watched = self.watched(observer.id.clone(), Some(Point::TurnEnd));
+            if let Err(failure) = watched.contain_sync(|| observer.run.observe(&seen)) {
+                tracing::error!(observer = %observer.id, %failure, "an observer failed");
+            }
+        }
     }
 
     /// Commits records of an open turn. Whatever is left over of a turn that is over (its loop died, its handler

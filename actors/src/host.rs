@@ -338,9 +338,15 @@ pub(crate) async fn open_session(
     let info = match (&child, state.created()) {
         (Some(child), _) => child.info.clone(),
         (None, Some(created)) => {
-            Arc::new(SessionInfo::new(id.clone(), created.cwd.as_ref().into(), created.channel.clone()))
+            let cwd = created.cwd.as_ref().into();
+            Arc::new(
+                SessionInfo::new(id.clone(), cwd, created.channel.clone()).stored(shared.journal.clone()),
+            )
         }
-        (None, None) => Arc::new(SessionInfo::new(id.clone(), options.cwd.clone(), options.channel.clone())),
+        (None, None) => {
+            let new = SessionInfo::new(id.clone(), options.cwd.clone(), options.channel.clone());
+            Arc::new(new.stored(shared.journal.clone()))
+        }
     };
     if state.config() != Some(&profile.config.digest) {
         drafts.push(Draft::new(At::session(), profile.config.clone()));

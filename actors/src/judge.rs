@@ -45,14 +45,13 @@ impl From<JournalError> for Stop {
 /// Has every matching handler decide that has not. On return the decisions are committed (not yet durable) and
 /// [`State::close`](portcullis_runtime::law::State::close) yields what they come to.
 ///
-/// `after_body`: a body has returned; a process must not start before that is durable.
+/// A bridge's handlers act on the world and read the log: what was committed before they are asked is durable by then.
 pub(crate) async fn judge<S: Seam>(
     cx: &SessionCx,
     at: At,
     subject: Subject,
     input: S::Input,
     cancel: &Cancel,
-    mut after_body: bool,
 ) -> Result<(), Stop> {
     let table = &cx.profile.table;
     if table.is_bare::<S>() {
@@ -62,6 +61,7 @@ pub(crate) async fn judge<S: Seam>(
         return replay::judge(cx, cue, &at, S::POINT, &subject, cancel).await;
     }
     let parts: &[Part] = if S::NATIVE_FIRST { &[Part::Native, Part::Bridges] } else { &[Part::All] };
+    let mut outside = false;
     let mut judging = Judging::<S>::new(cx, at, subject, input);
     for part in parts {
         let row = Planning::of(table.plan_part::<S>(&judging.input, *part));
@@ -92,10 +92,9 @@ pub(crate) async fn judge<S: Seam>(
                     Err(Failure::CutOff)
                 }
                 Turn::Foreign(planned) => {
-                    // A process acts on the world: what was decided before it is on its way to the log, and what a
-                    // body did is there.
+                    // What was decided between them is on its way to the log.
                     judging.commit()?;
-                    if mem::take(&mut after_body) {
+                    if !mem::replace(&mut outside, true) {
                         cx.barrier().await?;
                     }
                     if planned.run.once() {

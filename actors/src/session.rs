@@ -281,6 +281,7 @@ impl actix::Handler<TurnOver> for SessionActor {
                 let cx = self.cx.clone();
                 let told = async move {
                     if cx.barrier().await.is_ok() {
+                        cx.tell_turn_over(turn, &end);
                         cx.finish_turn(turn, &end);
                     }
                 };

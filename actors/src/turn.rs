@@ -266,6 +266,7 @@ impl Driver {
                 Some((_, Body::TurnEnd(end))) => {
                     self.cx.join_turn(end.dropped.iter().copied());
                     self.cx.barrier().await?;
+                    self.cx.tell_turn_over(turn, &end.reason);
                     self.cx.finish_turn(turn, &end.reason);
                     return Ok(Some(end.reason.clone()));
                 }
@@ -347,34 +348,34 @@ impl Driver {
                 });
                 let Some(source) = source else { return Ok(()) };
                 let input = Starting::new(scene, source, Some(cx.shared.model.name()));
-                judge::<SessionStart>(cx, at, subject, input, &self.cancel, false).await
+                judge::<SessionStart>(cx, at, subject, input, &self.cancel).await
             }
             (Point::SubagentStart, Subject::Session(_)) => {
                 let input = ChildStarting::new(scene, Some(cx.shared.model.name()));
-                judge::<SubagentStart>(cx, at, subject, input, &self.cancel, false).await
+                judge::<SubagentStart>(cx, at, subject, input, &self.cancel).await
             }
             (Point::PromptSubmit, Subject::Prompt(seq)) => {
                 let seq = *seq;
                 let queued = cx.ledger.read(|s| s.queued(seq).map(|(c, s)| (c.clone(), s.clone())));
                 let Some((content, source)) = queued else { return Ok(()) };
                 let input = Submitted::new(scene, seq, content, source);
-                judge::<PromptSubmit>(cx, at, subject, input, &self.cancel, false).await
+                judge::<PromptSubmit>(cx, at, subject, input, &self.cancel).await
             }
             (Point::Continuation, Subject::Step(_)) => {
                 let (forced, in_turn, text) =
                     cx.ledger.read(|s| (s.forced_in_a_row(), s.forced_in_turn(), s.last_text()));
                 let input = Ending::new(scene, forced, text).forced_in_turn(in_turn);
-                judge::<TurnContinuation>(cx, at, subject, input, &self.cancel, false).await
+                judge::<TurnContinuation>(cx, at, subject, input, &self.cancel).await
             }
             (Point::Stop, Subject::Step(_)) => {
-                judge::<TurnStop>(cx, at, subject, Boundary::new(scene), &self.cancel, false).await
+                judge::<TurnStop>(cx, at, subject, Boundary::new(scene), &self.cancel).await
             }
             (Point::Compaction, Subject::Compaction(_)) => {
                 let (owed, limit) = cx.ledger.read(|s| (s.compaction(), s.limits().compact_at));
                 let Some(owed) = owed else { return Ok(()) };
                 let messages = owed.conversation.len();
                 let input = Compacting::new(scene, owed.tokens, limit.unwrap_or_default(), messages);
-                judge::<Compaction>(cx, at, subject, input, &self.cancel, false).await
+                judge::<Compaction>(cx, at, subject, input, &self.cancel).await
             }
             _ => Ok(()),
         }

@@ -140,7 +140,6 @@ impl Begun {
         signals: Signals,
     ) -> Result<ExitCode, Problem> {
         let Begun { plan, journal, name, law, before } = self;
-        let transcript = plan.hooks.transcript(&name);
         let runtime = Runtime::builder(plan.model)
             .journal(journal)
             .tools(plan.workspace.tools())
@@ -154,7 +153,7 @@ impl Begun {
             options = options.approvals();
         }
         let session = runtime.open(name.as_str(), options).await?;
-        let attending = plan.beside.attend(&session, transcript);
+        let attending = plan.beside.attend(&session);
         let person = if channel == Channel::Yes { "you, in advance (--yes)" } else { "you" };
         let mut sink = Sink::new(json, name.as_str(), person);
         before.iter().for_each(|record| sink.recall(record));
@@ -164,7 +163,7 @@ impl Begun {
         let fate = drive.run().await;
         let grace = if matches!(fate, Fate::Left(_) | Fate::Waits(_)) { Duration::ZERO } else { GRACE };
         runtime.shutdown(grace).await;
-        attending.finish().await;
+        attending.finish();
         let (dir, name_word) = (plan.project.given.as_os_str(), OsStr::new(name.as_str()));
         let hint = match &fate {
             Fate::Left(_) => {

@@ -58,12 +58,10 @@ fn the_transcript_can_be_read_while_the_session_runs() {
     let script = r#"{"turns":[{"prompt":"go","steps":[
         {"reasoning":"hm","text":"Let me look.","calls":[{"id":"c1","name":"Bash","input":{"command":"echo hé"}}],"usage":{"input":3,"output":4}},
         {"text":"Done."}]}]}"#;
-    // The line of what a hook is about may come a moment after the hook was started.
-    let wait = r#"file=$(sed 's/.*"transcript_path":"\([^"]*\)".*/\1/')
-        until grep -q 'Done\.' "$file"; do sleep 0.05; done; cp "$file" copy"#;
+    let copy = r#"cp "$(sed 's/.*"transcript_path":"\([^"]*\)".*/\1/')" copy"#;
     let context = r#"echo '{"hookSpecificOutput":{"hookEventName":"PostToolUse","additionalContext":"mind the accent"}}'"#;
     let settings =
-        format!("{{\"hooks\":{{{},{}}}}}", hook("Stop", wait, ""), hook("PostToolUse", context, ""));
+        format!("{{\"hooks\":{{{},{}}}}}", hook("Stop", copy, ""), hook("PostToolUse", context, ""));
     let dir = project(script, &settings);
     run(dir.path());
     let seen = fs::read_to_string(dir.path().join("copy")).unwrap();
@@ -87,7 +85,7 @@ fn the_transcript_can_be_read_while_the_session_runs() {
             ("assistant", false, r#"[{"type":"text","text":"Done."}]"#),
         ]
     );
-    assert!(seen.contains(r#""usage":{"input_tokens":3,"output_tokens":4}"#));
+    assert!(seen.contains(r#""usage":{"input_tokens":3,"cache_creation_input_tokens":0,"cache_read_input_tokens":0,"output_tokens":4}"#));
     let mut parent = None;
     for line in &lines {
         assert_eq!(line.parent_uuid, parent);

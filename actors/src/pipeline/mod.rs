@@ -286,7 +286,7 @@ impl Trip {
             let input =
                 Proposed::new(self.scene(), self.key.clone(), id.clone(), spec.clone(), requested.clone());
             let (at, subject) = (self.at.clone(), self.subject.clone());
-            Box::pin(judge::<Rewrite>(&self.cx, at, subject, input, &self.cancel, false)).await?;
+            Box::pin(judge::<Rewrite>(&self.cx, at, subject, input, &self.cancel)).await?;
         }
         let rewritten = Rewrite::fold(&self.cx.ledger.read(|s| s.decided::<Rewrite>(&self.subject)));
         let start = |requested: &Frozen, arguments: &Frozen, attempt| {
@@ -342,7 +342,7 @@ impl Trip {
         }
         let Some(execution) = self.execution() else { return Ok(()) };
         let (at, subject) = (self.at.clone(), self.subject.clone());
-        Box::pin(judge::<PreExecute>(&self.cx, at, subject, execution, &self.cancel, false)).await
+        Box::pin(judge::<PreExecute>(&self.cx, at, subject, execution, &self.cancel)).await
     }
 
     /// C-PIPE-4: after the whole gate, synchronously; a guard that fails denies.
@@ -401,7 +401,6 @@ impl Trip {
         let (facts, outcome) =
             self.cx.ledger.read(|s| (s.call_facts(&self.key.call), s.outcome(&self.key.call, passed)));
         let (Some(facts), Some(outcome)) = (facts, outcome) else { return Ok(()) };
-        let ran = outcome.ended.was_dispatched();
         let spec = self.cx.profile.table.find(&facts.name).map(|(spec, _)| spec.clone());
         let took = Duration::from_millis(facts.took_ms);
         let input = Returned::new(
@@ -415,7 +414,7 @@ impl Trip {
             took,
         );
         let (at, subject) = (self.at.clone(), self.subject.clone());
-        Box::pin(judge::<PostExecute>(&self.cx, at, subject, input, &self.cancel, ran)).await
+        Box::pin(judge::<PostExecute>(&self.cx, at, subject, input, &self.cancel)).await
     }
 
     /// What the law owes without outside help, with what follows it; a result is shown to the observers once it is

@@ -77,6 +77,7 @@ pub(super) fn table(
             }
             // Told what is committed, they decide nothing.
             Point::Result => _ = at.result(&id.handler, |_| {}),
+            Point::TurnEnd => _ = at.turn_end(&id.handler, |_| {}),
             Point::SubagentEnd => _ = at.subagent_end(&id.handler, |_| {}),
             _ => {}
         });

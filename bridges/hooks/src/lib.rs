@@ -66,8 +66,7 @@
 //! - Feedback of a Stop hook reaches the model once.
 //! - A hook that prints `{"async":true}` first is waited for all the same; what it says after that does not count.
 //! - `session_id` is the session's name here; `prompt_id` is derived from it, and in a subagent is that of what the subagent was
-//!   asked, not of the user's prompt behind it. `agent_id` is derived from the name of the subagent's session; the file that
-//!   `agent_transcript_path` names is the host's to write, like the transcript. `effort`, `mcp_server`, and what SessionStart
+//!   asked, not of the user's prompt behind it. `agent_id` is derived from the name of the subagent's session; `effort`, `mcp_server`, and what SessionStart
 //!   says about a resumed conversation's tokens are never sent. `CLAUDE_ENV_FILE` is not set.
 //! - A hook with `async` is started and not waited for; its records and its context go to the host ([`Options::late`]) when it
 //!   has ended. With `asyncRewake` beside it the feedback waits for the next request, where the client would wake the model.
@@ -75,8 +74,9 @@
 //!
 //! # The transcript
 //!
-//! `transcript_path` names a file that a host keeps with [`Transcript`], from the session's records. Its shape is described
-//! there; it is ours where the client documents none.
+//! `transcript_path` and `agent_transcript_path` name files that are written here, from the session's log, before a hook runs and
+//! when a turn is over. `docs/transcripts.md` describes them; their shape is ours, since the client documents none. Whoever has
+//! records and no session writes such a file with [`Transcript`].
 //!
 //! # What it refuses to do
 //!

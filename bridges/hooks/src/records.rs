@@ -57,6 +57,9 @@ pub(crate) struct Answered<'a> {
     /// Why its answer could not be used.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) error: Option<&'a str>,
+    /// Why the transcript that it could read was not up to date.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) transcript: Option<&'a str>,
     /// A message for the user.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) message: Option<&'a str>,
@@ -101,6 +104,7 @@ impl Answered<'_> {
         self.stderr = head(self.stderr, STDERR);
         self.said = self.said.map(|text| head(text, TEXT));
         self.error = self.error.map(|text| head(text, TEXT));
+        self.transcript = self.transcript.map(|text| head(text, TEXT));
         self.message = self.message.map(|text| head(text, TEXT));
         if let Some(would) = &mut self.shadow {
             for text in

@@ -1,18 +1,12 @@
-//! What hooks need of a session while it runs: a transcript to read, and someone who passes on what hooks in the background
-//! say.
+//! What hooks need of a session while it runs: someone who passes on what hooks in the background say.
 
 use super::args::LayerArgs;
 use crate::problem::Problem;
-use futures::StreamExt;
 use portcullis::{
-    Event, Seq, Session, SessionAdvisor,
-    hooks::{ClaudeHooks, Late, Report, Transcript},
+    Session, SessionAdvisor,
+    hooks::{ClaudeHooks, Late, Report},
 };
-use std::{
-    path::{Path, PathBuf},
-    sync::Arc,
-    time::Duration,
-};
+use std::{path::Path, sync::Arc};
 use tokio::{
     sync::mpsc::{Receiver, channel},
     task::JoinHandle,
@@ -20,8 +14,6 @@ use tokio::{
 
 /// How many background hooks may have ended without having been passed on.
 const WAITING: usize = 64;
-/// How long the last lines of a transcript may take.
-const GRACE: Duration = Duration::from_secs(5);
 
 /// What was prepared before there was a session.
 pub(crate) struct Beside {
@@ -46,32 +38,26 @@ pub(crate) fn load(
 
 impl Beside {
     /// Attends to a session until it leaves memory.
-    pub(crate) fn attend(mut self, session: &Session, transcript: PathBuf) -> Attending {
-        let (of, to) = (session.clone(), session.clone());
-        let lines = tokio::spawn(async move { keep(&of, &transcript).await });
+    pub(crate) fn attend(mut self, session: &Session) -> Attending {
+        let to = session.clone();
         let late = tokio::spawn(async move {
             while let Some(late) = self.late.recv().await {
                 pass_on(&to, late).await;
             }
         });
-        Attending { lines, late }
+        Attending { late }
     }
 }
 
 /// What attends to a session.
 pub(crate) struct Attending {
-    lines: JoinHandle<()>,
     late: JoinHandle<()>,
 }
 
 impl Attending {
-    /// Waits for the transcript's last line, once the session has left memory.
-    pub(crate) async fn finish(mut self) {
+    /// Ends with it.
+    pub(crate) fn finish(self) {
         self.late.abort();
-        if tokio::time::timeout(GRACE, &mut self.lines).await.is_err() {
-            tracing::warn!("the transcript's last lines are missing");
-            self.lines.abort();
-        }
     }
 }
 
@@ -84,21 +70,6 @@ async fn pass_on(session: &Session, late: Late) {
     for text in late.context {
         if let Err(error) = session.inject("claude", text).await {
             tracing::warn!(handler = %late.handler, %error, "a background hook's context was not taken");
-        }
-    }
-}
-
-/// Writes the transcript from the first record on. A hook can do without one, so trouble with it ends no session.
-async fn keep(session: &Session, file: &Path) {
-    let mut transcript = match Transcript::create(file, session.id().clone()) {
-        Ok(transcript) => transcript,
-        Err(error) => return tracing::error!(file = %file.display(), %error, "there is no transcript"),
-    };
-    let mut events = session.events(Seq(0));
-    while let Some(event) = events.next().await {
-        let Event::Record(record) = event else { continue };
-        if let Err(error) = transcript.add(&record) {
-            return tracing::error!(file = %file.display(), %error, "the transcript ends here");
         }
     }
 }

@@ -40,7 +40,11 @@ const ELSEWHERE: [(&str, &str, &str); 14] = [
     ),
     ("records of an `async` hook", "none", "handed to the host, which cannot append them yet"),
     ("`prompt_id` in a subagent", "of the user's prompt", "of what the subagent was asked"),
-    ("`agent_transcript_path`", "a file", "a name; nobody writes it yet"),
+    (
+        "`transcript_path`, `agent_transcript_path`",
+        "files in a format of the client's own",
+        "files in the shape in which hooks read those (docs/transcripts.md), as long as the log when a hook starts",
+    ),
     ("`effort`, `mcp_server`, costs of a resumed session", "sent where they apply", "never sent"),
     ("`CLAUDE_ENV_FILE`", "set on starts", "not set: exports would reach no later command"),
     (

@@ -63,6 +63,7 @@ impl State {
                 for seq in &end.dropped {
                     self.queue.remove(seq);
                 }
+                self.prompt = self.last_prompt();
                 self.turn = None;
                 self.ended = Some(end.reason.clone());
             }

@@ -60,6 +60,8 @@ pub struct State {
     turn: Option<Box<Turn>>,
     /// How the last turn that is over ended.
     ended: Option<EndReason>,
+    /// The last prompt that a turn which is over worked on.
+    prompt: Option<Seq>,
     /// Sealed chunks, one a step.
     sealed: Transcript,
     /// Messages since the last `step/end`; a rewrite may still change the assistant message among them.
@@ -314,6 +316,11 @@ impl State {
     /// The prompt that the open turn is working on.
     pub fn current_prompt(&self) -> Option<Seq> {
         self.turn.as_ref().and_then(|t| t.prompt)
+    }
+
+    /// The prompt that a turn worked on last: the open one, or one that is over.
+    pub fn last_prompt(&self) -> Option<Seq> {
+        self.current_prompt().or(self.prompt)
     }
 
     /// What started the session, while its `agent/session-start` is not closed yet: a resume, and a compaction before it,

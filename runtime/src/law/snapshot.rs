@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use std::sync::{Arc, OnceLock};
 
 /// Changes with what a log folds to, and with how that is written. A build reads no other build's snapshots besides.
-const FORM: u32 = 2;
+const FORM: u32 = 3;
 
 /// CRC-32 of all that came before and of this: it tells accidents, and costs next to nothing at an opening.
 type Sum = u32;
@@ -85,6 +85,7 @@ struct Rest {
     commands: Vec<(CommandId, Caused)>,
     turns: u64,
     ended: Option<EndReason>,
+    prompt: Option<Seq>,
     tail: Vec<Message>,
     tokens: u64,
     first: Seq,
@@ -151,6 +152,7 @@ impl Snapshot {
             turns,
             turn: _,
             ended,
+            prompt,
             sealed,
             tail,
             tokens,
@@ -174,6 +176,7 @@ impl Snapshot {
             commands: commands.iter().map(|(id, caused)| (id.clone(), caused.clone())).collect(),
             turns: *turns,
             ended: ended.clone(),
+            prompt: *prompt,
             tail: tail.clone(),
             tokens: *tokens,
             first: *first,
@@ -240,6 +243,7 @@ impl Kept {
             turns: rest.turns,
             turn: None,
             ended: rest.ended,
+            prompt: rest.prompt,
             sealed: sealed.clone(),
             tail: rest.tail,
             tokens: rest.tokens,

@@ -60,6 +60,7 @@ impl Table {
         entries(&self.continuation, &mut rows);
         entries(&self.turn_stop, &mut rows);
         entries(&self.compaction, &mut rows);
+        mounted(Point::TurnEnd, &self.turn_observers, &mut rows);
         mounted(Point::SubagentEnd, &self.child_observers, &mut rows);
         let mut order = 0;
         let mut last = None;

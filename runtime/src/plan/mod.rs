@@ -13,7 +13,7 @@ use crate::{
     seam::{
         BoxError, ChildObserver, Compaction, Guard, Handler, HandlerSource, Planned, PostExecute, PreExecute,
         PromptSubmit, Reply, ResultObserver, Rewrite, Seam, SessionStart, SubagentStart, TurnContinuation,
-        TurnStop, Wrapper,
+        TurnObserver, TurnStop, Wrapper,
     },
 };
 use futures::future::LocalBoxFuture;
@@ -147,6 +147,8 @@ pub struct Table {
     pub guards: Vec<Mounted<dyn Guard>>,
     /// Observers of results, in mount order.
     pub observers: Vec<Mounted<dyn ResultObserver>>,
+    /// Observers of turns' ends, in mount order.
+    pub turn_observers: Vec<Mounted<dyn TurnObserver>>,
     /// Observers of subagents' ends, in mount order.
     pub child_observers: Vec<Mounted<dyn ChildObserver>>,
     tools: Vec<(Arc<ToolSpec>, Arc<dyn Tool>)>,
@@ -249,6 +251,7 @@ impl Table {
         child.wrappers.retain(|m| stays(&m.id.owner, m.scope));
         child.guards.retain(|m| stays(&m.id.owner, m.scope));
         child.observers.retain(|m| stays(&m.id.owner, m.scope));
+        child.turn_observers.retain(|m| stays(&m.id.owner, m.scope));
         child.child_observers.retain(|m| stays(&m.id.owner, m.scope));
         if let Some(tools) = tools {
             child.tools.retain(|(spec, _)| tools.contains(&spec.name));

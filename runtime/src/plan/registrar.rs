@@ -8,7 +8,7 @@ use crate::{
         Compaction, Continue, Ending, Gate, Guard, Handler, HandlerSource, IntoReply, Next, Planned,
         PostExecute, PreExecute, PromptSubmit, Proposal, Proposed, Reply, ResultObserver, Returned, Review,
         Rewrite, Seam, SessionStart, Started, Starting, StopTurn, SubagentStart, Submit, Submitted,
-        TurnContinuation, TurnStop, Wrapper,
+        TurnContinuation, TurnEnded, TurnObserver, TurnStop, Wrapper,
     },
 };
 use futures::future::LocalBoxFuture;
@@ -239,6 +239,19 @@ impl Registrar<'_> {
         let run = Arc::new(observer) as Arc<dyn ChildObserver>;
         if let Some(mounted) = self.mounted(Point::SubagentEnd, name, run) {
             self.table.child_observers.push(mounted);
+        }
+        self
+    }
+
+    /// Observes each turn's end.
+    pub fn turn_end(
+        &mut self,
+        name: &str,
+        observer: impl Fn(&TurnEnded) + Send + Sync + 'static,
+    ) -> &mut Self {
+        let run = Arc::new(observer) as Arc<dyn TurnObserver>;
+        if let Some(mounted) = self.mounted(Point::TurnEnd, name, run) {
+            self.table.turn_observers.push(mounted);
         }
         self
     }

@@ -8,6 +8,7 @@ mod compaction;
 mod continuation;
 mod execute;
 mod guard;
+mod log;
 mod post_execute;
 mod pre_execute;
 mod prompt_submit;
@@ -15,12 +16,14 @@ mod result;
 mod rewrite;
 mod session_start;
 mod subagent;
+mod turn_end;
 mod turn_stop;
 
 pub use compaction::{Compact, Compacted, Compacting, Compaction};
 pub use continuation::{Continue, Ending, TurnContinuation};
 pub use execute::{Next, Rest, Wrapper};
 pub use guard::{Guard, GuardVerdict};
+pub use log::SessionLog;
 pub use post_execute::{PostExecute, Returned, ReturnedData, Review, Reviewed};
 pub use pre_execute::{Gate, PreExecute, Verdict};
 pub use prompt_submit::{Judged, PromptSubmit, Submit, Submitted};
@@ -29,9 +32,10 @@ pub use rewrite::{Proposal, Proposed, ProposedData, Rewrite, Rewritten};
 pub use session_start::{SessionStart, StartSource, Started, Starting};
 
 pub use subagent::{ChildEnded, ChildObserver, ChildStarting, SubagentStart};
+pub use turn_end::{TurnEnded, TurnObserver};
 pub use turn_stop::{Boundary, StopTurn, TurnStop};
 
-use crate::{Frozen, HandlerId, Reason, Seq, SessionId, plan::Table};
+use crate::{Frozen, HandlerId, Journal, Reason, Seq, SessionId, plan::Table};
 use futures::future::LocalBoxFuture;
 use serde::{Deserialize, Serialize};
 use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
@@ -76,6 +80,9 @@ pub enum Point {
     /// The conversation is about to be summarised.
     #[serde(rename = "agent/compaction")]
     Compaction,
+    /// A turn is over.
+    #[serde(rename = "agent/turn-end")]
+    TurnEnd,
     /// A subagent has ended.
     #[serde(rename = "subagent/end")]
     SubagentEnd,
@@ -83,7 +90,7 @@ pub enum Point {
 
 impl Point {
     /// Every point, in the order in which a turn meets them.
-    pub const ALL: [Point; 13] = [
+    pub const ALL: [Point; 14] = [
         Point::SessionStart,
         Point::SubagentStart,
         Point::PromptSubmit,
@@ -96,6 +103,7 @@ impl Point {
         Point::Continuation,
         Point::Stop,
         Point::Compaction,
+        Point::TurnEnd,
         Point::SubagentEnd,
     ];
 
@@ -114,19 +122,24 @@ impl Point {
             Point::Continuation => "agent/turn-continuation",
             Point::Stop => "agent/turn-stop",
             Point::Compaction => "agent/compaction",
+            Point::TurnEnd => "agent/turn-end",
             Point::SubagentEnd => "subagent/end",
         }
     }
 
     /// True where a handler can change what happens; false where it observes, or adds context.
     pub fn decides(self) -> bool {
-        !matches!(self, Point::Result | Point::SubagentEnd)
+        !matches!(self, Point::Result | Point::TurnEnd | Point::SubagentEnd)
     }
 
     /// What a failure of a handler at this point means, in a word (C-PIPE-3).
     pub fn on_failure(self) -> &'static str {
         match self {
-            Point::SessionStart | Point::SubagentStart | Point::SubagentEnd | Point::Result => "reported",
+            Point::SessionStart
+            | Point::SubagentStart
+            | Point::TurnEnd
+            | Point::SubagentEnd
+            | Point::Result => "reported",
             Point::PromptSubmit => "blocks the prompt",
             Point::Rewrite | Point::PreExecute | Point::Guard => "denies",
             Point::Execute => "error result",
@@ -157,18 +170,49 @@ pub struct SessionInfo {
     pub root: SessionId,
     /// The kinds of the agents from the root's child down to this one; empty for the root.
     pub agents: Arc<[Arc<str>]>,
+    stored: log::Stored,
 }
 
 impl SessionInfo {
     /// Describes a session.
     pub fn new(id: SessionId, cwd: PathBuf, channel: impl Into<Arc<str>>) -> SessionInfo {
-        SessionInfo { root: id.clone(), id, cwd, channel: channel.into(), agents: Arc::from([]) }
+        SessionInfo {
+            root: id.clone(),
+            id,
+            cwd,
+            channel: channel.into(),
+            agents: Arc::from([]),
+            stored: log::Stored::default(),
+        }
     }
 
     /// Describes a subagent's session.
     pub fn child(&self, id: SessionId, cwd: PathBuf, kind: Arc<str>) -> SessionInfo {
         let agents = self.agents.iter().cloned().chain([kind]).collect();
-        SessionInfo { id, cwd, channel: self.channel.clone(), root: self.root.clone(), agents }
+        SessionInfo {
+            id,
+            cwd,
+            channel: self.channel.clone(),
+            root: self.root.clone(),
+            agents,
+            stored: self.stored.clone(),
+        }
+    }
+
+    /// Its log, and those of its subagents, are kept in this journal.
+    pub fn stored(mut self, journal: Arc<dyn Journal>) -> SessionInfo {
+        self.stored.0 = Some(journal);
+        self
+    }
+
+    /// Its log; `None` where no session stands behind the description.
+    pub fn log(&self) -> Option<SessionLog> {
+        self.stored.log(&self.id)
+    }
+
+    /// The log of the session at the root of its tree.
+    pub fn root_log(&self) -> Option<SessionLog> {
+        self.stored.log(&self.root)
     }
 
     /// How deep it is: 0 for the root, 1 for its subagents, and so on.

@@ -35,6 +35,12 @@ impl Hook {
         permits: Option<Permits>,
         look: impl FnOnce(&mut Answer),
     ) -> Heard {
+        let transcripts = &self.house.transcripts;
+        // What hooks cannot read is no reason not to run them.
+        let behind = transcripts.catch_up(&scene.session).await.err().map(|trouble| {
+            tracing::warn!(session = %scene.session.id, %trouble, "a hook finds its transcript behind the log");
+            trouble.to_string()
+        });
         let span = tracing::debug_span!("hook", handler = %self.id);
         let ran = self.work(scene, stdin, permits).instrument(span).await;
         let terms = self.terms();
@@ -44,11 +50,11 @@ impl Hook {
             (Ran::Process(ran), _) => terms.read(ran),
         };
         look(&mut answer);
-        let records = self.records(&ran, &answer);
+        let records = self.records(&ran, &answer, behind.as_deref());
         if self.house.shadow {
             answer = answer.in_shadow();
         }
-        let folder = || self.house.transcripts.join(scene.session.root.as_str()).join("tool-results");
+        let folder = || transcripts.folder().join(scene.session.root.as_str()).join("tool-results");
         if let Some(text) = answer.plain.take()
             && matches!(self.definition.event, Event::SessionStart | Event::UserPromptSubmit)
         {
@@ -76,7 +82,7 @@ impl Hook {
         }
     }
 
-    fn records(&self, ran: &Ran, answer: &Answer) -> Vec<OwnRecord> {
+    fn records(&self, ran: &Ran, answer: &Answer, behind: Option<&str>) -> Vec<OwnRecord> {
         let (dialect, event, handler) = (super::DIALECT, self.definition.event.name(), &*self.id.handler);
         let written = &self.definition.written;
         let line = written.line();
@@ -97,6 +103,7 @@ impl Hook {
             message: answer.message.as_deref(),
             unused: &answer.unused,
             shadow: self.house.shadow.then(|| answer.would()),
+            transcript: behind,
             ..Answered::default()
         };
         let stderr;

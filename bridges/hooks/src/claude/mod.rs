@@ -56,6 +56,7 @@ use std::{
     time::Duration,
 };
 use tokio::sync::Semaphore;
+use transcript::Keeper;
 use written::Written;
 
 const DIALECT: &str = "claude";
@@ -69,7 +70,7 @@ const REMEMBERED: usize = 4096;
 #[derive(Clone)]
 struct House {
     project: PathBuf,
-    transcripts: PathBuf,
+    transcripts: Arc<Keeper>,
     fidelity: Fidelity,
     on_failure: OnFailure,
     /// Nothing its hooks say counts.
@@ -95,7 +96,7 @@ impl House {
     }
 
     fn style(&self) -> payload::Style<'_> {
-        payload::Style { fidelity: self.fidelity, transcripts: &self.transcripts }
+        payload::Style { fidelity: self.fidelity, transcripts: self.transcripts.folder() }
     }
 }
 
@@ -180,7 +181,10 @@ impl ClaudeHooks {
         let in_background = overlay.processes().map_or_else(Permits::for_this_machine, Permits::new);
         let house = Arc::new(House {
             env: environment::base(&project, &loaded.env, &options.env),
-            transcripts: options.transcripts.unwrap_or_else(|| project.join(".portcullis/transcripts")),
+            transcripts: {
+                let folder = options.transcripts;
+                Arc::new(Keeper::new(folder.unwrap_or_else(|| project.join(".portcullis/transcripts"))))
+            },
             project,
             fidelity: overlay.fidelity(&said),
             on_failure: options.on_failure.unwrap_or_default(),
@@ -232,7 +236,7 @@ impl ClaudeHooks {
 
     /// The `transcript_path` that hooks of this session, and of its subagents, are told.
     pub fn transcript(&self, session: &SessionId) -> PathBuf {
-        payload::transcript(&self.house.transcripts, session)
+        payload::transcript(self.house.transcripts.folder(), session)
     }
 
     /// Every event of the client, and whether hooks on it run here.
@@ -417,6 +421,10 @@ impl Extension for ClaudeHooks {
         source::<Rewrite>(&self, at);
         source::<PostExecute>(&self, at);
         source::<TurnContinuation>(&self, at);
+        if !self.is_empty() {
+            let transcripts = self.house.transcripts.clone();
+            at.turn_end("transcript", move |ended| transcripts.follow(&ended.scene));
+        }
         self.permissions.register(at);
     }
 }

@@ -52,7 +52,8 @@ pub struct Options {
     /// Has the last word on each hook, when it is loaded.
     pub each: Option<Each>,
     /// The folder in which `transcript_path` lies (`SESSION.jsonl`), and below which contexts too long for the model are kept
-    /// (`SESSION/tool-results`). Default: `.portcullis/transcripts` in the project. The transcript itself is the host's to write.
+    /// (`SESSION/tool-results`). Default: `.portcullis/transcripts` in the project. Who asks for
+    /// hooks of two projects in one folder must not give two sessions one name.
     pub transcripts: Option<PathBuf>,
     /// How many hook processes may live at a time; as many again in the background. Default: what `portcullis.toml` says, else
     /// the limit shared by the process.

@@ -6,8 +6,8 @@
 use super::{Fidelity, event::Event, matcher::canonical, rule::resolve};
 use crate::json::write_string;
 use portcullis_runtime::{
-    ChildStarting, Ended, Ending, Frozen, Outcome, Proposed, Returned, Scene, Seq, SessionId, StartSource,
-    Starting, Submitted, View,
+    ChildStarting, Ended, Ending, Frozen, Outcome, Proposed, Returned, Scene, Seq, SessionId, SessionInfo,
+    StartSource, Starting, Submitted, View,
 };
 use sha2::{Digest, Sha256};
 use std::path::Path;
@@ -145,9 +145,7 @@ impl Style<'_> {
         let mut p = self.open(event, &input.scene, input.scene.prompt, true);
         p.raw("stop_hook_active", if input.forced_in_turn > 0 { "true" } else { "false" });
         if event == Event::SubagentStop {
-            let session = &input.scene.session;
-            let file = format!("subagents/agent-{}.jsonl", agent_id(&session.id));
-            let path = self.transcripts.join(session.root.as_str()).join(file);
+            let path = agent_transcript(self.transcripts, &input.scene.session);
             p.text("agent_transcript_path", &path.to_string_lossy());
         }
         p.text("last_assistant_message", &input.last_text);
@@ -182,6 +180,11 @@ impl Style<'_> {
 /// The transcript of a session.
 pub(crate) fn transcript(folder: &Path, session: &SessionId) -> std::path::PathBuf {
     folder.join(format!("{session}.jsonl"))
+}
+
+/// The transcript of a subagent.
+pub(crate) fn agent_transcript(folder: &Path, session: &SessionInfo) -> std::path::PathBuf {
+    folder.join(session.root.as_str()).join(format!("subagents/agent-{}.jsonl", agent_id(&session.id)))
 }
 
 /// A subagent's name for hooks, the same each time it is asked for: `a` and 16 hexadecimal digits made of its session's name.
