@@ -59,9 +59,46 @@ fn a_sound_project_is_shown_and_passes() {
     assert_eq!(lines[4..], ["2 hooks, 0 errors, 0 warnings"]);
 }
 
+/// An executable file.
+fn script(dir: &Path, name: &str, text: &str) {
+    let file = dir.join(name);
+    fs::create_dir_all(file.parent().unwrap()).unwrap();
+    fs::write(&file, text).unwrap();
+    fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+}
+
+// What is sound is not cried over.
+#[test]
+fn nothing_is_said_about_what_works() {
+    for command in [
+        r#"./well.sh"#,
+        r#"\"$CLAUDE_PROJECT_DIR\"/well.sh --fast"#,
+        r#"\"${CLAUDE_PROJECT_DIR}/my hooks/x y.sh\""#,
+        r#"sh -eu './my hooks/x y.sh'"#,
+        r#"sh my\\ hooks/x\\ y.sh"#,
+        r#"sh -c 'exit 0'"#,
+        r#"X=1 Y=2 ./well.sh"#,
+        r#"cat > /dev/null; ./nowhere.sh"#,
+        r#"[ -f x ] && echo y"#,
+        r#"cd /tmp && ./elsewhere.sh"#,
+        r#"env FOO=1 ./nowhere.sh"#,
+        r#"$HOME/bin/x"#,
+        r#"~/bin/x"#,
+        r#"echo \"$CLAUDE_PROJECT_DIR\""#,
+    ] {
+        let dir = project(&format!(
+            r#"{{"hooks":{{"PreToolUse":[{{"matcher":"Bash|Write","hooks":[{{"type":"command","command":"{command}","timeout":300}}]}}]}}}}"#
+        ));
+        script(dir.path(), "well.sh", "#!/usr/bin/env sh\n");
+        script(dir.path(), "my hooks/x y.sh", "echo hi\n");
+        let done = hooks("check", dir.path(), &[]);
+        assert!(done.out.ends_with("1 hook, 0 errors, 0 warnings\n"), "{command}: {}", done.out);
+    }
+}
+
 #[test]
 fn each_likely_mistake_is_named() {
-    let table: [(&str, &str, i32); 15] = [
+    let table: [(&str, &str, i32); 25] = [
         (
             r#""PreToolUse":[{"matcher":"Bsh","hooks":[{"type":"command","command":"true"}]}]"#,
             "matches no known tool",
@@ -105,7 +142,57 @@ fn each_likely_mistake_is_named() {
         ),
         (
             r#""PreToolUse":[{"hooks":[{"type":"command","command":"true","timeout":30000}]}]"#,
-            "in seconds, not milliseconds",
+            "warning: a timeout on PreToolUse is 30000 seconds (timeouts are in seconds, not milliseconds: is 30 meant?)",
+            0,
+        ),
+        (
+            r#""PreToolUse":[{"hooks":[{"type":"command","command":"true","timeout":1800}]}]"#,
+            "note: a timeout on PreToolUse is 1800 seconds",
+            0,
+        ),
+        (
+            r#""Stop":[{"matcher":"Bash","hooks":[{"type":"command","command":"true"}]}]"#,
+            "note: the matcher `Bash` under Stop is ignored",
+            0,
+        ),
+        (
+            r#""Stop":[{"hooks":[{"type":"command","command":"./my hooks/x y.sh --fast"}]}]"#,
+            "names ./my hooks/x y.sh without quotes",
+            1,
+        ),
+        (
+            r#""Stop":[{"hooks":[{"type":"command","command":"sh -eu my hooks/x y.sh"}]}]"#,
+            "names my hooks/x y.sh without quotes",
+            1,
+        ),
+        (
+            r#""Stop":[{"hooks":[{"type":"command","command":"sh -e gone.sh"}]}]"#,
+            "gone.sh, which does not exist (relative paths count from where the session works",
+            1,
+        ),
+        (
+            r#""Stop":[{"hooks":[{"type":"command","command":"plain.sh"}]}]"#,
+            "is not on PATH (write ./plain.sh for the file in the project)",
+            1,
+        ),
+        (
+            r#""Stop":[{"hooks":[{"type":"command","command":"./windows.sh"}]}]"#,
+            "first line ends in a carriage return",
+            1,
+        ),
+        (
+            r#""Stop":[{"hooks":[{"type":"command","command":"./ruin.sh"}]}]"#,
+            "first line asks for `no-such-program-anywhere`, which is not on PATH",
+            1,
+        ),
+        (
+            r#""Stop":[{"hooks":[{"type":"command","command":"./lost.sh"}]}]"#,
+            "first line asks for /nowhere/sh, which is not there",
+            1,
+        ),
+        (
+            r#""Stop":[{"hooks":[{"type":"command","command":"${CLAUDE_PROJECT_DIR}/well.sh"}]}]"#,
+            "uses $CLAUDE_PROJECT_DIR without quotes",
             0,
         ),
         (r#""PreToolUze":[{"hooks":[{"type":"command","command":"true"}]}]"#, "did you mean PreToolUse?", 0),
@@ -129,6 +216,11 @@ fn each_likely_mistake_is_named() {
     for (hook, says, code) in table {
         let dir = project(&format!(r#"{{"hooks":{{{hook}}}}}"#));
         fs::write(dir.path().join("plain.sh"), "").unwrap();
+        script(dir.path(), "my hooks/x y.sh", "#!/bin/sh\n");
+        script(dir.path(), "well.sh", "#!/usr/bin/env sh\n");
+        script(dir.path(), "windows.sh", "#!/bin/sh\r\n");
+        script(dir.path(), "ruin.sh", "#!/usr/bin/env no-such-program-anywhere\n");
+        script(dir.path(), "lost.sh", "#!/nowhere/sh\n");
         let done = hooks("check", dir.path(), &[]);
         assert!(done.out.contains(says), "{hook}: {}", done.out);
         assert!(done.out.contains("settings.json:1: "), "{hook}: {}", done.out);

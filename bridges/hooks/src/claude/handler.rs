@@ -111,13 +111,18 @@ impl Fields<'_, '_, '_> {
         };
         if seconds >= LIKE_MILLISECONDS {
             let message = format!("a timeout on {} is {seconds} seconds", self.event);
-            self.reader.say(
-                Severity::Note,
-                "hooks/long-timeout",
-                node.at,
-                message,
-                Some("timeouts are in seconds, not milliseconds"),
-            );
+            // Whole thousands are how people write milliseconds; 1800 is half an hour.
+            let (severity, hint) = match seconds % 1000.0 == 0.0 {
+                true => {
+                    let meant = seconds / 1000.0;
+                    (
+                        Severity::Warning,
+                        format!("timeouts are in seconds, not milliseconds: is {meant} meant?"),
+                    )
+                }
+                false => (Severity::Note, "timeouts are in seconds, not milliseconds".into()),
+            };
+            self.reader.say(severity, "hooks/long-timeout", node.at, message, Some(&hint));
         }
         Ok(Some(Duration::try_from_secs_f64(seconds).unwrap_or(LONGEST)))
     }
