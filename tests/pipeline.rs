@@ -105,10 +105,15 @@ fn break_at(at: &mut Registrar<'_>, point: Point, how: How) {
         }
         Point::Rewrite => _ = at.handler::<Rewrite>("broken", Broken(how, Proposal::pass)),
         Point::PreExecute => _ = at.handler::<PreExecute>("broken", Broken(how, Gate::allow)),
+        Point::Permission => {
+            at.pre_execute("asks", async |_| Gate::ask("sure?"));
+            at.handler::<Permission>("broken", Broken(how, || Permit::Allow));
+        }
         Point::Guard => _ = at.guard("broken", |_| panic!("a secret detail")),
         Point::Execute => _ = at.wrapper("broken", BrokenWrapper(how)),
         Point::PostExecute => _ = at.handler::<PostExecute>("broken", Broken(how, Review::accept)),
         Point::Result => _ = at.result("broken", |_| panic!("a secret detail")),
+        Point::Batch => _ = at.handler::<ToolBatch>("broken", Broken(how, || Batched {})),
         Point::Continuation => {
             _ = at.handler::<TurnContinuation>("broken", Broken(how, || Continue::again("go on")));
         }
@@ -149,7 +154,9 @@ async fn means(point: Point, how: How) {
     let failed = ends.first() == Some(&"handler_failure");
     match point {
         Point::PromptSubmit => assert!(house.model.requests().is_empty(), "{why}"),
-        Point::Rewrite | Point::PreExecute | Point::Guard => assert!(failed && !ran, "{why}: {ends:?}"),
+        Point::Rewrite | Point::PreExecute | Point::Permission | Point::Guard => {
+            assert!(failed && !ran, "{why}: {ends:?}");
+        }
         Point::Execute => assert!(failed, "{why}: {ends:?}"),
         Point::Stop => assert_eq!(
             (house.count("step/start"), ran),
@@ -207,6 +214,16 @@ async fn a_broken_rewriter_denies() {
 #[tokio::test]
 async fn a_broken_gate_denies() {
     every_way(Point::PreExecute, &EVERY_WAY).await;
+}
+
+#[tokio::test]
+async fn a_broken_answer_to_a_question_denies() {
+    every_way(Point::Permission, &EVERY_WAY).await;
+}
+
+#[tokio::test]
+async fn a_broken_look_at_a_batch_lets_the_results_stand() {
+    every_way(Point::Batch, &EVERY_WAY).await;
 }
 
 #[tokio::test]

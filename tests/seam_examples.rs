@@ -115,6 +115,51 @@ async fn pre_execute_denies_asks_and_allows() {
     house.close().await;
 }
 
+fn permission(at: &mut Registrar<'_>) {
+    at.permission("nights", async |asking| match asking.reachable {
+        true => Permit::Abstain,
+        false if asking.call.tool.name.starts_with("Echo") => Permit::Allow,
+        false => Permit::deny("Nobody is awake, and this can wait until morning."),
+    });
+}
+
+#[tokio::test]
+async fn permission_answers_in_a_persons_stead() {
+    #[derive(serde::Deserialize, schemars::JsonSchema)]
+    struct Nothing {}
+    let deploy = tool("Deploy", "Goes live.", async |_: Nothing, _| Ok::<_, ToolError>("live")).unwrap();
+    let plan = Plan::new(Says::calls(&[("Echo", r#"{"text":"x"}"#), ("Deploy", "{}")])).tool(deploy);
+    let house = plan
+        .open(|at| {
+            at.pre_execute("careful", async |_| Gate::ask("sure?"));
+            permission(at);
+        })
+        .await;
+    house.prompt("go").await;
+    assert_eq!(house.ends(), ["completed", "hook_deny"]);
+    house.close().await;
+}
+
+fn batch(at: &mut Registrar<'_>) {
+    at.batch("stuck", async |batch| match batch.calls.iter().all(|call| call.error) {
+        true => Reply::new(Batched {}).context("Nothing of that worked: try it in another way."),
+        false => Reply::new(Batched {}),
+    });
+}
+
+#[tokio::test]
+async fn batch_adds_context() {
+    let house = house(&[("Nope", "{}"), ("Neither", "{}")], batch).await;
+    house.prompt("go").await;
+    let last = house.model.requests()[1].messages.iter().last().cloned();
+    let expect = Message::Context {
+        content: "Nothing of that worked: try it in another way.".into(),
+        source: Source::owner("house"),
+    };
+    assert_eq!(last, Some(expect));
+    house.close().await;
+}
+
 fn guard(at: &mut Registrar<'_>) {
     at.guard("never-to-mallory", |call| {
         call.arguments.text().contains("Mallory").then(|| "Not to Mallory.".into())

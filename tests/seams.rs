@@ -16,6 +16,9 @@ fn at_every_point(at: &mut Registrar<'_>, seen: &Arc<Mutex<Vec<String>>>) {
     at.subagent_start("start", async |_| Reply::new(Started {}).context("you dig"));
     at.depth(0..=0, |at| {
         at.prompt_submit("prompt", async |_| Submit::replace("go, please"));
+        at.batch("count", async |batch| {
+            Reply::new(Batched {}).context(format!("{} calls are done", batch.calls.len()))
+        });
         at.turn_continuation("again", async |_| Continue::again("look once more"));
         at.turn_stop("enough", async |b| if b.scene.step == 3 { StopTurn::Stop } else { StopTurn::Abstain });
         at.compaction("map", async |_| Compact::keeping("Keep the map."));
@@ -25,10 +28,12 @@ fn at_every_point(at: &mut Registrar<'_>, seen: &Arc<Mutex<Vec<String>>>) {
             let text = call.so_far.text().replace("give", "please give");
             Proposal::arguments(Frozen::parse(text).expect("still JSON"))
         });
-        at.pre_execute("gate", async |call| match call.arguments.text().contains("rope") {
-            true => Gate::deny("no rope"),
-            false => Gate::allow(),
+        at.pre_execute("gate", async |call| match call.arguments.text() {
+            text if text.contains("rope") => Gate::deny("no rope"),
+            text if text.contains("bread") => Gate::ask("bread?"),
+            _ => Gate::allow(),
         });
+        at.permission("baker", async |_| Permit::Allow);
         at.guard("guard", |call| call.arguments.text().contains("knife").then(|| "no knife".into()));
         at.wrap("wrap", async |next| {
             let said = next.run().await.output.map(|o| o.content.to_text().into_owned());
@@ -94,8 +99,8 @@ async fn every_seam_fires_with_its_effect_in_the_log() {
             })
             .collect()
     };
-    // Session-start, post-execute and subagent-start: context, each where it belongs.
-    assert_eq!(texts(&log, "context/message"), ["you are in a castle", "mind the step"]);
+    // Session-start, post-execute, batch and subagent-start: context, each where it belongs.
+    assert_eq!(texts(&log, "context/message"), ["you are in a castle", "mind the step", "4 calls are done"]);
     assert_eq!(texts(&child, "context/message"), ["you dig"]);
     // Prompt-submit: another message than was sent.
     assert_eq!(texts(&log, "user/message"), ["go, please"]);
@@ -108,6 +113,8 @@ async fn every_seam_fires_with_its_effect_in_the_log() {
     let pair = (r#"{"text":"give bread"}"#.to_owned(), r#"{"text":"please give bread"}"#.to_owned());
     assert_eq!(rewritten, Some(pair));
     assert_eq!(house.ran(), ["please give bread"], "neither the gate's nor the guard's denial ran");
+    // Permission: the gate asked, nobody was there to ask, and the call ran.
+    assert_eq!(house.count("input/requested"), 0, "answered before it was a question to a person");
     // Gate, guard, wrapper and review, in the results.
     let results = house.results();
     let by = |name: &str| HandlerId::new("house", name);
@@ -169,6 +176,9 @@ fn may_and_fires(point: Point) -> (&'static str, &'static str) {
             "once a well-formed call",
         ),
         Point::PreExecute => ("deny, ask, add context, halt", "once a sealed call"),
+        Point::Permission => {
+            ("allow or deny, add context, halt", "once a call of which the gate wants a person to be asked")
+        }
         Point::Guard => ("deny", "once a call that the gate and any person let pass"),
         Point::Execute => ("run the body again, answer for it, tighten its time", "once a call that runs"),
         Point::PostExecute => (
@@ -176,6 +186,7 @@ fn may_and_fires(point: Point) -> (&'static str, &'static str) {
             "once a call, however it was decided",
         ),
         Point::Result => ("observe", "once a call, when its result is durable"),
+        Point::Batch => ("add context, halt", "once a step, when all of its calls have their results"),
         Point::Continuation => {
             ("ask for another step, add context, halt", "when a turn is about to end by itself")
         }

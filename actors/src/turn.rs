@@ -14,10 +14,11 @@ use futures::{
     future::{Either, select},
 };
 use portcullis_runtime::{
-    AssistantBlock, AssistantMessage, At, Body, Boundary, Cancel, CauseName, ChildStarting, Compacted,
-    Compacting, Compaction, Draft, EndReason, Ending, Finish, HeaderChanged, Message, ModelError, ModelEvent,
-    ModelRequest, ModelRequested, Point, PromptSubmit, Record, Seam, SessionStart, Source, Starting,
-    StepStart, SubagentStart, Subject, Submitted, TurnCancelled, TurnContinuation, TurnStop, Usage,
+    AssistantBlock, AssistantMessage, At, Body, Boundary, CallBatch, Cancel, CauseName, ChildStarting,
+    Compacted, Compacting, Compaction, Draft, EndReason, Ending, Finish, HeaderChanged, Message, ModelError,
+    ModelEvent, ModelRequest, ModelRequested, Point, PromptSubmit, Record, Seam, SessionStart, Source,
+    Starting, StepStart, SubagentStart, Subject, Submitted, ToolBatch, TurnCancelled, TurnContinuation,
+    TurnStop, Usage,
     law::{Next, Passed, State},
 };
 use std::{cell::RefCell, pin::pin, rc::Rc, sync::Arc};
@@ -302,6 +303,7 @@ impl Driver {
             Point::SessionStart => table.is_bare::<SessionStart>(),
             Point::SubagentStart => table.is_bare::<SubagentStart>(),
             Point::PromptSubmit => table.is_bare::<PromptSubmit>(),
+            Point::Batch => table.is_bare::<ToolBatch>(),
             Point::Continuation => table.is_bare::<TurnContinuation>(),
             Point::Stop => table.is_bare::<TurnStop>(),
             Point::Compaction => table.is_bare::<Compaction>(),
@@ -360,6 +362,10 @@ impl Driver {
                 let Some((content, source)) = queued else { return Ok(()) };
                 let input = Submitted::new(scene, seq, content, source);
                 judge::<PromptSubmit>(cx, at, subject, input, &self.cancel).await
+            }
+            (Point::Batch, Subject::Batch(_)) => {
+                let input = CallBatch::new(scene, cx.ledger.read(State::batch));
+                judge::<ToolBatch>(cx, at, subject, input, &self.cancel).await
             }
             (Point::Continuation, Subject::Step(_)) => {
                 let (forced, in_turn, text) =

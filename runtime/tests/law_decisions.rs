@@ -86,7 +86,8 @@ fn several_decisions_are_what_as_many_records_would_be() {
             let record = draft.seal(state.head(), 0);
             state.apply(&record).expect("valid");
         }
-        while let law::Next::Commit(drafts) = state.next(None) {
+        let behind = Some((Point::Batch, Subject::Batch(1)));
+        while let law::Next::Commit(drafts) = state.next(behind.as_ref()) {
             for draft in drafts {
                 let record = draft.seal(state.head(), 0);
                 state.apply(&record).expect("valid");

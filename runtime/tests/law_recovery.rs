@@ -136,7 +136,7 @@ fn a_turn_that_waits_for_a_person_is_never_given_up() {
         at.clone(),
         decided(Point::PreExecute, call, handler("pre"), Decision::PreExecute(Gate::ask("sure?"))),
     );
-    let CallOwes::Ask { by, reasons } = play.state.call(&CallPath::top(0), Some(Point::PreExecute)) else {
+    let CallOwes::Ask { by, reasons } = play.state.call(&CallPath::top(0), Some(Point::Permission)) else {
         panic!("nobody asks")
     };
     let request = RequestId::of(&session(), &CallKey { turn: 1, step: 1, call: CallPath::top(0) });

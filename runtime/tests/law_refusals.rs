@@ -267,8 +267,9 @@ fn owed(state: &State, record: &Record) -> bool {
     passed.extend(
         state.starts_owed().iter().map(|(seq, _)| Some((Point::SessionStart, Subject::Session(*seq)))),
     );
+    passed.push(Some((Point::Batch, Subject::Batch(state.step_number()))));
     let path = record.at.call.as_ref();
-    for point in [Point::PreExecute, Point::Guard, Point::PostExecute] {
+    for point in [Point::PreExecute, Point::Permission, Point::Guard, Point::PostExecute] {
         passed.extend(path.map(|path| Some((point, Subject::Call(path.clone())))));
     }
     let by_call = |point| {

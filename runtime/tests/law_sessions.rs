@@ -41,6 +41,8 @@ impl Play {
     fn law(&mut self) {
         match self.state.next(None) {
             Next::Commit(drafts) => self.commit(drafts),
+            // Nobody looks at the calls together.
+            Next::Judge { point: Point::Batch, subject } => self.close(Point::Batch, subject),
             other => panic!("the law owes {other:?}"),
         }
     }
@@ -163,7 +165,7 @@ fn the_first_session() {
     let (at, _) = play.call();
     play.hook(at.clone(), rewrite(carried(Gate::ask("sure?"))));
     play.add(at.clone(), sealed("c1", "Bash", r#"{"command":"git push"}"#));
-    let CallOwes::Ask { by, reasons } = play.state.call(&CallPath::top(0), Some(Point::PreExecute)) else {
+    let CallOwes::Ask { by, reasons } = play.state.call(&CallPath::top(0), Some(Point::Permission)) else {
         panic!("nobody asks")
     };
     assert_eq!(
@@ -427,7 +429,8 @@ fn earned_context_is_written_once() {
     check.made.context = vec!["one".into(), "two".into()];
     play.add(at, check);
     play.close(Point::PostExecute, call);
-    let Next::Commit(drafts) = play.state.next(None) else { panic!("context is owed") };
+    let judged = (Point::Batch, Subject::Batch(1));
+    let Next::Commit(drafts) = play.state.next(Some(&judged)) else { panic!("context is owed") };
     assert_eq!(drafts.len(), 3);
     play.commit(vec![drafts[0].clone()]);
     let folded = State::fold(&play.log).expect("a valid log");

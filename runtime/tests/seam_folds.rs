@@ -243,7 +243,9 @@ fn decisions_survive_their_record() {
     round::<PromptSubmit>(Submit::block("x"));
     round::<Rewrite>(Proposal::arguments(arguments(1)).carrying(Gate::ask("x")));
     round::<PreExecute>(Gate::deny("x"));
+    round::<Permission>(Permit::deny("x"));
     round::<PostExecute>(Review::block("x"));
+    round::<ToolBatch>(Batched {});
     round::<TurnContinuation>(Continue::again("x"));
     round::<TurnStop>(StopTurn::Stop);
     round::<Compaction>(Compact::keeping("x"));
@@ -265,11 +267,36 @@ fn a_skipped_compaction_wins_and_instructions_keep_their_order() {
     }
 }
 
+// C-PIPE-2: deny beats allow beats no answer, whatever the order; a denial that was meant stands before a failure's.
+#[test]
+fn a_denied_question_wins_in_any_order() {
+    let (silent, allow) = (by("silent", Permit::Abstain), by("allow", Permit::Allow));
+    let (deny, mut failed) = (by("deny", Permit::deny("no")), by("failed", Permission::failed(&FAILURE)));
+    failed.failure = Some(FAILURE);
+    assert_eq!(Permission::fold(std::slice::from_ref(&silent)), Permitted::Open);
+    for order in orders(&[silent.clone(), allow.clone()]) {
+        assert_eq!(Permission::fold(&order), Permitted::Allowed(handler("allow")));
+    }
+    let denied = |name: &str, reason: &str, failure: Option<Failure>| Permitted::Denied {
+        by: handler(name),
+        reason: reason.into(),
+        failure,
+    };
+    for order in orders(&[silent.clone(), allow.clone(), deny, failed.clone()]) {
+        assert_eq!(Permission::fold(&order), denied("deny", "no", None));
+    }
+    let generic = "A policy check failed, so this call was not run.";
+    for order in orders(&[silent, allow, failed]) {
+        assert_eq!(Permission::fold(&order), denied("failed", generic, Some(FAILURE)));
+    }
+}
+
 // C-PIPE-3: what a failure means, per seam.
 #[test]
 fn each_seam_has_its_failure_rule() {
     assert!(matches!(PreExecute::failed(&FAILURE), Gate::Deny { .. }));
     assert!(matches!(Rewrite::failed(&FAILURE).carried, Some(Gate::Deny { .. })));
+    assert!(matches!(Permission::failed(&FAILURE), Permit::Deny { .. }));
     assert!(matches!(PromptSubmit::failed(&FAILURE), Submit::Block { .. }));
     assert_eq!(PostExecute::failed(&FAILURE), Review::accept());
     assert_eq!(TurnContinuation::failed(&FAILURE), Continue::Abstain);
@@ -312,6 +339,7 @@ fn what_says_nothing_changes_no_fold() {
     silent::<Rewrite>(Proposal::pass(), &[new.clone(), asks.clone(), new.clone().carrying(Gate::allow())]);
     silent::<Rewrite>(Proposal::pass(), &[new, asks, Proposal::pass().carrying(Gate::deny("d"))]);
     silent::<PreExecute>(Gate::allow(), &[Gate::ask("a"), Gate::Ask { reason: None }, Gate::deny("d")]);
+    silent::<Permission>(Permit::Abstain, &[Permit::Allow, Permit::deny("d")]);
     silent::<PostExecute>(
         Review::accept(),
         &[Review::replace("x"), Review::replace("y"), Review::block("z")],

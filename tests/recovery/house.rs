@@ -96,6 +96,7 @@ pub(crate) fn key_of(session: &SessionId, at: &At, d: &DecisionRecorded) -> Stri
         }
         Subject::Prompt(seq) => format!("{session} prompt {seq}"),
         Subject::Step(step) => format!("{session} {} step {step}", at.turn.unwrap_or_default()),
+        Subject::Batch(step) => format!("{session} {} batch {step}", at.turn.unwrap_or_default()),
         Subject::Session(_) => format!("{session} start"),
         Subject::Compaction(seq) => format!("{session} compaction {seq}"),
     };
@@ -146,9 +147,11 @@ pub(crate) fn policy(mind: Mind, staff: Staff, ran: Ran) -> impl FnOnce(&mut Reg
             }
         }
         rewriter(at, mind, &ran);
+        permission(at, mind, &ran);
         guard(at, mind, &ran);
         wrapper(at);
         review(at, mind, &ran);
+        batch(at, mind, &ran);
         ending(at, mind, &ran);
         let ends = ran.clone();
         at.result("tally", move |seen| ran.note("result", &ran.results, &of_call(&seen.scene, &seen.key)));
@@ -212,6 +215,37 @@ fn rewriter(at: &mut Registrar<'_>, mind: Mind, ran: &Ran) {
         match dirty && &*call.tool.name == "Note" {
             true => Proposal::arguments(Frozen::parse(tidy).unwrap()),
             false => Proposal::pass(),
+        }
+    });
+}
+
+/// Answers some of what the gate asks, so that no person is asked.
+fn permission(at: &mut Registrar<'_>, mind: Mind, ran: &Ran) {
+    let ran = ran.clone();
+    at.permission("deputy", async move |asking: Asking| {
+        let key = key(&of_call(&asking.call.scene, &asking.call.key), Point::Permission, "deputy");
+        ran.handler(&key);
+        tokio::task::yield_now().await;
+        match mind.throw(&key, 5) {
+            1 => Permit::Allow,
+            2 => Permit::deny(format!("by dice {mind:?}")),
+            _ => Permit::Abstain,
+        }
+    });
+}
+
+fn batch(at: &mut Registrar<'_>, mind: Mind, ran: &Ran) {
+    let ran = ran.clone();
+    at.batch("look", async move |batch: CallBatch| {
+        let scene = &batch.scene;
+        let key =
+            key(&format!("{} {} batch {}", scene.session.id, scene.turn, scene.step), Point::Batch, "look");
+        ran.handler(&key);
+        tokio::task::yield_now().await;
+        let seen = Reply::new(Batched {});
+        match mind.throw(&key, 8) {
+            1 => seen.context(format!("{} calls by dice {mind:?}", batch.calls.len())),
+            _ => seen,
         }
     });
 }

@@ -20,9 +20,9 @@ use crate::{
 };
 use portcullis_runtime::{
     Arguments, At, Body, CallKey, Cancel, Cause, CauseName, Committed, Decision, DecisionsRecorded, Draft,
-    Ended, Execution, Frozen, GuardVerdict, HandlerDecision, Outcome, Output, Point, PostExecute, PreExecute,
-    Proposed, Reason, Record, Returned, Rewrite, Scene, Seam, Subject, Token, Tool, ToolCall, ToolDispatched,
-    ToolReturned, ToolRewrite, ToolSpec,
+    Ended, Execution, Frozen, GuardVerdict, HandlerDecision, Outcome, Output, Permission, Point, PostExecute,
+    PreExecute, Proposed, Reason, Record, Returned, Rewrite, Scene, Seam, Subject, Token, Tool, ToolBatch,
+    ToolCall, ToolDispatched, ToolReturned, ToolRewrite, ToolSpec,
     law::{CallFacts, CallOwes, Next, State},
 };
 use std::{
@@ -150,6 +150,7 @@ impl Trip {
                 CallOwes::Judge(point) => {
                     match point {
                         Point::PreExecute => self.gate().await?,
+                        Point::Permission => self.permission().await?,
                         Point::Guard => self.guards()?,
                         _ => {
                             // Decided: whether or not a body ran, the next call may enter its gate.
@@ -221,7 +222,7 @@ impl Trip {
         if !table.is_bare::<PreExecute>() {
             return None;
         }
-        if !table.guards.is_empty() {
+        if !table.guards.is_empty() || !table.is_bare::<Permission>() {
             return Some(Point::PreExecute);
         }
         // Overlapping calls wait for their places before their results.
@@ -469,7 +470,13 @@ impl Trip {
         if self.made.is_some() || self.cancel.is_cancelled() || s.call_under_way().is_some() {
             return Vec::new();
         }
-        match s.next(None) {
+        let next = match s.next(None) {
+            Next::Judge { point: Point::Batch, subject } if self.cx.profile.table.is_bare::<ToolBatch>() => {
+                s.next(Some(&(Point::Batch, subject)))
+            }
+            next => next,
+        };
+        match next {
             Next::Commit(drafts)
                 if drafts.iter().all(|d| matches!(d.body(), Body::ContextMessage(_) | Body::StepEnd(_))) =>
             {

@@ -4,12 +4,13 @@ use super::Trip;
 use crate::{
     control::{Answer, AnswerError, Ask, Control, Given, Waiting},
     cx::{SessionCx, Wait},
-    judge::Stop,
+    judge::{Stop, judge},
     ledger::{now_ms, time_left},
 };
 use futures::future::{Either, select};
 use portcullis_runtime::{
-    Cancel, Draft, Execution, HandlerId, InputRequested, InputResolved, Reason, RequestId, Resolution, Source,
+    Asking, Cancel, Draft, Execution, HandlerId, InputRequested, InputResolved, Permission, Reason,
+    RequestId, Resolution, Source, Verdict,
 };
 use std::{pin::pin, sync::Arc};
 
@@ -38,6 +39,20 @@ impl Drop for Question<'_> {
 }
 
 impl Trip {
+    /// The gate wants a person: has whoever may answer in that person's stead answer first.
+    pub(super) async fn permission(&self) -> Result<(), Stop> {
+        if self.cx.profile.table.is_bare::<Permission>() {
+            return Ok(());
+        }
+        let Some(execution) = self.execution() else { return Ok(()) };
+        let Verdict::Ask { by, reasons } = self.cx.ledger.read(|s| s.gate(&self.key.call)) else {
+            return Ok(());
+        };
+        let input = Asking::new(execution, by, reasons, self.cx.approvals);
+        let (at, subject) = (self.at.clone(), self.subject.clone());
+        Box::pin(judge::<Permission>(&self.cx, at, subject, input, &self.cancel)).await
+    }
+
     /// C-ASK-1: one request, published after its commit. Without a channel to a person it is settled at once.
     pub(super) async fn ask(&self, by: Vec<HandlerId>, reasons: Vec<Reason>) -> Result<(), Stop> {
         let Some(execution) = self.execution() else { return Ok(()) };

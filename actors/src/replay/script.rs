@@ -201,7 +201,11 @@ impl Script {
             let record = &self.log[*n];
             match call {
                 Some(_) => record.at.call.as_ref() == call && !self.is_outside(*n),
-                None => record.at.call.is_none() && record.at.turn.is_some() && !self.is_outside(*n),
+                // Context that a call has earned is the turn's to write, behind the last result.
+                None => {
+                    let own = record.at.call.is_none() || matches!(record.body, Body::ContextMessage(_));
+                    own && record.at.turn.is_some() && !self.is_outside(*n)
+                }
             }
         })
     }

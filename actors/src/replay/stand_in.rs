@@ -12,9 +12,10 @@ use crate::summary;
 use futures::{FutureExt, StreamExt, future::LocalBoxFuture, stream, stream::BoxStream};
 use portcullis_runtime::{
     AssistantBlock, AssistantMessage, Body, BoxError, Compaction, Execution, HandlerId, HandlerRow,
-    HandlerSource, Model, ModelError, ModelEvent, ModelRequest, Next, Outcome, Output, Planned, Point,
-    PostExecute, PreExecute, PromptSubmit, Reason, Registered, Rewrite, Seam, SessionStart, SubagentStart,
-    Table, Tool, ToolCx, ToolError, ToolHeader, ToolSpec, TurnContinuation, TurnStop,
+    HandlerSource, Model, ModelError, ModelEvent, ModelRequest, Next, Outcome, Output, Permission, Planned,
+    Point, PostExecute, PreExecute, PromptSubmit, Reason, Registered, Rewrite, Seam, SessionStart,
+    SubagentStart, Table, Tool, ToolBatch, ToolCx, ToolError, ToolHeader, ToolSpec, TurnContinuation,
+    TurnStop,
 };
 use std::{
     collections::BTreeSet,
@@ -56,7 +57,9 @@ pub(super) fn table(
     source::<PromptSubmit>(&mut table, rows, &points, cue);
     source::<Rewrite>(&mut table, rows, &points, cue);
     source::<PreExecute>(&mut table, rows, &points, cue);
+    source::<Permission>(&mut table, rows, &points, cue);
     source::<PostExecute>(&mut table, rows, &points, cue);
+    source::<ToolBatch>(&mut table, rows, &points, cue);
     source::<TurnContinuation>(&mut table, rows, &points, cue);
     source::<TurnStop>(&mut table, rows, &points, cue);
     source::<Compaction>(&mut table, rows, &points, cue);

@@ -35,8 +35,10 @@
 //! | SessionStart | `agent/session-start` | add context |
 //! | UserPromptSubmit | `agent/prompt-submit` | block, add context, halt |
 //! | PreToolUse | `tools/rewrite` | replace the arguments, allow, ask, deny, add context, halt |
+//! | PermissionRequest | `tools/permission` | allow, deny, end the turn with a denial |
 //! | PostToolUse | `tools/post-execute`, completed calls | feed back, add context, replace the text of Bash and MCP results, halt |
 //! | PostToolUseFailure | `tools/post-execute`, calls that ran and failed | feed back, add context |
+//! | PostToolBatch | `tools/batch` | add context, halt |
 //! | Stop | `agent/turn-continuation` | ask for another step, halt |
 //! | SubagentStart | `subagent/start` | add context to the subagent's first request |
 //! | SubagentStop | `agent/turn-continuation` of the subagent | ask for another step, halt the subagent's turn |
@@ -62,6 +64,9 @@
 //!   wins among equals is the last in order, not the last to finish. Each hook's context is one text of its own.
 //! - A hook leads a process group, not a session.
 //! - A hook is sent integers beyond 2^53 exactly ([`Fidelity::Strict`]).
+//! - A PermissionRequest hook is sent no `permission_suggestions`, and what it answers as `updatedPermissions` changes nothing. If it
+//!   allows a call with other arguments, the call is denied, and the model is told to make it with those: a call's arguments
+//!   are sealed before anyone is asked about it. With `interrupt` the step's other calls still run.
 //! - `defer` asks a person; the call waits with its turn open.
 //! - Feedback of a Stop hook reaches the model once.
 //! - A hook that prints `{"async":true}` first is waited for all the same; what it says after that does not count.

@@ -23,7 +23,7 @@ struct Vector {
 }
 
 /// Differences that are no decisions, so that no vector can show them: what it is about, the client, here.
-const ELSEWHERE: [(&str, &str, &str); 14] = [
+const ELSEWHERE: [(&str, &str, &str); 16] = [
     (
         "several hooks on one event",
         "start together; effects in the order in which they end",
@@ -37,6 +37,16 @@ const ELSEWHERE: [(&str, &str, &str); 14] = [
         "`{\"async\":true}` as first line of output",
         "goes on in the background",
         "is waited for, and decides nothing",
+    ),
+    (
+        "`permission_suggestions`, `updatedPermissions`",
+        "sent where there are any; rules are changed",
+        "not sent; noted in `hook/result` and not acted on",
+    ),
+    (
+        "`interrupt` of a PermissionRequest hook",
+        "ends the turn at once",
+        "ends it when the step's calls have their results",
     ),
     ("records of an `async` hook", "none", "handed to the host, which cannot append them yet"),
     ("`prompt_id` in a subagent", "of the user's prompt", "of what the subagent was asked"),

@@ -3,10 +3,11 @@
 use super::args::ExplainArgs;
 use crate::problem::Problem;
 use portcullis::{
-    CallKey, CallPath, ChildStarting, Continue, Decided, Ending, Execution, Extension, Frozen, Gate, Guard,
-    Mint, Outcome, Output, OwnRecord, PostExecute, PreExecute, PromptSubmit, Proposal, Proposed, Returned,
-    Reviewed, Rewrite, Scene, Seam, Seq, SessionId, SessionInfo, SessionStart, Source, StartSource, Starting,
-    SubagentStart, Submitted, Table, ToolSpec, TurnContinuation, Verdict,
+    Asking, BatchCall, CallBatch, CallKey, CallPath, ChildStarting, Continue, Decided, Ended, Ending,
+    Execution, Extension, Frozen, Gate, Guard, Mint, Outcome, Output, OwnRecord, Permission, Permitted,
+    PostExecute, PreExecute, PromptSubmit, Proposal, Proposed, Returned, Reviewed, Rewrite, Scene, Seam, Seq,
+    SessionId, SessionInfo, SessionStart, Source, StartSource, Starting, SubagentStart, Submitted, Table,
+    ToolBatch, ToolSpec, TurnContinuation, Verdict,
     hooks::{ClaudeHooks, Moment},
 };
 use std::{path::Path, sync::Arc, time::Duration};
@@ -41,13 +42,20 @@ pub(super) fn moment(args: &ExplainArgs, cwd: &Path) -> Result<Moment, Problem> 
             Moment::UserPromptSubmit(Submitted::new(scene, Seq(1), (&*args.prompt).into(), Source::User))
         }
         "PreToolUse" => Moment::PreToolUse(Proposed::new(scene, key, "toolu_1".into(), spec()?, input()?)),
+        "PermissionRequest" => {
+            let (input, tool) = (input()?, spec()?);
+            let token = Mint::new(0).root().id();
+            let call = Execution::new(token, None, scene, key, "toolu_1".into(), tool, input.clone(), input);
+            Moment::PermissionRequest(Asking::new(call, Vec::new(), Vec::new(), true))
+        }
+        "PostToolBatch" => {
+            let made = ("toolu_1".into(), (&*args.tool).into(), (&*args.input).into());
+            let (ended, text) = (Ended::Completed, response(&args.response).content);
+            let call = BatchCall::new(key, made, Some(input()?), ended, text, false);
+            Moment::PostToolBatch(CallBatch::new(scene, [call]))
+        }
         event @ ("PostToolUse" | "PostToolUseFailure") => {
-            let output = match Frozen::parse(&*args.response) {
-                Ok(value) if value.root().as_str().is_none() => {
-                    Output::text(value.compact()).with_value(value)
-                }
-                _ => Output::text(&*args.response),
-            };
+            let output = response(&args.response);
             let outcome =
                 if event == "PostToolUse" { Outcome::completed(output) } else { Outcome::tool_error(output) };
             let (spec, input, took) = (spec()?, input()?, Duration::ZERO);
@@ -70,11 +78,20 @@ pub(super) fn moment(args: &ExplainArgs, cwd: &Path) -> Result<Moment, Problem> 
         }
         "SubagentStart" => Moment::SubagentStart(ChildStarting::new(scene, None)),
         other => {
-            let known = "SessionStart, UserPromptSubmit, PreToolUse, PostToolUse, PostToolUseFailure, Stop, SubagentStart, SubagentStop";
+            let known = ClaudeHooks::events().filter(|(_, runs)| *runs).map(|(name, _)| name);
+            let known = known.collect::<Vec<_>>().join(", ");
             let what = format!("the event `{other}` does not happen here");
             return Err(Problem::new(what).next(format!("those that do: {known}")));
         }
     })
+}
+
+/// What a tool answers: data as data, anything else as a text.
+fn response(text: &str) -> Output {
+    match Frozen::parse(text) {
+        Ok(value) if value.root().as_str().is_none() => Output::text(value.compact()).with_value(value),
+        _ => Output::text(text),
+    }
 }
 
 /// What one hook answered.
@@ -120,6 +137,19 @@ pub(super) async fn run(hooks: &Arc<ClaudeHooks>, moment: &Moment) -> (Vec<Answe
             let (answered, decided) = ask::<Rewrite>(&table, input).await;
             let folded = call(&table, input, &decided).await;
             (answered, folded)
+        }
+        Moment::PermissionRequest(input) => {
+            let (answered, decided) = ask::<Permission>(&table, input).await;
+            let (decision, reason) = match Permission::fold(&decided) {
+                Permitted::Allowed(_) => ("allow", None),
+                Permitted::Denied { reason, .. } => ("deny", Some(reason.to_string())),
+                _ => ("none", None),
+            };
+            (answered, Folded { decision, reason, input: None })
+        }
+        Moment::PostToolBatch(input) => {
+            let (answered, _) = ask::<ToolBatch>(&table, input).await;
+            (answered, Folded { decision: "none", ..Folded::default() })
         }
         Moment::PostToolUse(input) => {
             let (answered, decided) = ask::<PostExecute>(&table, input).await;

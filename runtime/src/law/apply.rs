@@ -2,8 +2,8 @@
 
 use super::{Body as CallBody, Call, Caused, Invalid, Request, State, Step, Turn, Whereabouts};
 use crate::{
-    Arguments, At, Body, CallPath, Draft, EndReason, Ended, Finish, InputRequested, Point, Record, Seam, Seq,
-    Subject, TurnContinuation, Verdict,
+    Arguments, At, Body, CallPath, Draft, EndReason, Ended, Finish, InputRequested, Permitted, Point, Record,
+    Seam, Seq, Subject, TurnContinuation, Verdict,
 };
 use std::sync::Arc;
 
@@ -220,7 +220,8 @@ impl State {
                         // C-TURN-4: injected while the turn is open, it joins the next request.
                         None => {
                             turn.step.is_none()
-                                && (turn.steps == 0 && turn.allowed || turn.owes_step())
+                                && (turn.steps == 0 && turn.allowed
+                                    || turn.owes_step() && self.steering().is_none())
                                 && turn.goes_on()
                                 && turn.halt.is_none()
                                 && self.stopped_by(turn).is_none()
@@ -345,7 +346,8 @@ impl State {
                     need(bound, "its digest is of other arguments than the call's")
                 })?;
                 need(!self.has_decided(Point::Guard, &Subject::Call(path.clone())), "the gate is passed")?;
-                need(matches!(self.gate(path), Verdict::Ask { .. }), "nobody asks")
+                need(matches!(self.gate(path), Verdict::Ask { .. }), "nobody asks")?;
+                need(self.permission(path) == Permitted::Open, "somebody has answered in a person's stead")
             }
             Body::InputResolved(r) => self.call_at(record, |c| {
                 let asked = c.asked.as_ref().ok_or("nothing was asked")?;
@@ -373,7 +375,8 @@ impl State {
                     }?;
                     need(c.asked.is_none() || c.answered.is_some(), "a person has not answered yet")?;
                     let asks = matches!(self.gate(path), Verdict::Ask { .. });
-                    need(!asks || c.answered.is_some(), "a person must agree first")
+                    let agreed = || matches!(self.permission(path), Permitted::Allowed(_));
+                    need(!asks || c.answered.is_some() || agreed(), "a person must agree first")
                 })?;
                 need(self.outcome(path, Some(Point::Guard)).is_none(), "the call is denied")?;
                 self.may_overtake(path)

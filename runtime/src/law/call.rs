@@ -3,8 +3,8 @@
 use super::{Body as CallBody, Call, State, Turn};
 use crate::{
     Arguments, At, Body, CallPath, CauseName, Decided, Draft, Ended, Gate, GuardVerdict, HandlerId,
-    InputResolved, Outcome, Point, PostExecute, PreExecute, Reason, RequestId, Resolution, Reviewed, Rewrite,
-    Seam, Source, Subject, ToolCall, ToolResult, ToolReturned, Verdict,
+    InputResolved, Outcome, Permission, Permitted, Point, PostExecute, PreExecute, Reason, RequestId,
+    Resolution, Reviewed, Rewrite, Seam, Source, Subject, ToolCall, ToolResult, ToolReturned, Verdict,
 };
 use portcullis_identity::Cause;
 use std::sync::Arc;
@@ -84,13 +84,20 @@ impl State {
         }
         // Not decided yet: the gate, a person, the guards, in this order.
         let subject = Subject::Call(path.clone());
-        let guarded = self.has_decided(Point::Guard, &subject);
+        let guarded = self.is_entered(Point::Guard, &subject);
+        // Whoever is asked in a person's stead was asked behind the whole gate: nobody new stands in it any more.
+        let gated = guarded || self.is_entered(Point::Permission, &subject);
         match (&call.asked, &call.answered) {
             (Some(asked), None) => return CallOwes::Answer(asked.request.clone()),
             (Some(_), Some(_)) => {}
-            (None, _) if guarded || passed >= Some(Point::PreExecute) => {
+            (None, _) if gated || passed >= Some(Point::PreExecute) => {
                 if let Verdict::Ask { by, reasons } = self.gate(path) {
-                    return CallOwes::Ask { by, reasons };
+                    if !guarded && passed < Some(Point::Permission) {
+                        return CallOwes::Judge(Point::Permission);
+                    }
+                    if self.permission(path) == Permitted::Open {
+                        return CallOwes::Ask { by, reasons };
+                    }
                 }
             }
             (None, _) => return CallOwes::Judge(Point::PreExecute),
@@ -111,6 +118,11 @@ impl State {
         let mut decided: Vec<Decided<Gate>> = Rewrite::fold(&self.decided::<Rewrite>(&subject)).carried;
         decided.extend(self.decided::<PreExecute>(&subject));
         PreExecute::fold(&decided)
+    }
+
+    /// What those come to that answered in a person's stead.
+    pub fn permission(&self, path: &CallPath) -> Permitted {
+        Permission::fold(&self.decided::<Permission>(&Subject::Call(path.clone())))
     }
 
     /// How a call of the open step ended, as far as that is decided.
@@ -136,9 +148,17 @@ impl State {
         let subject = Subject::Call(path.clone());
         let reviewed = self.has_decided(Point::PostExecute, &subject);
         let guarded = self.has_decided(Point::Guard, &subject);
-        let gated = passed >= Some(Point::PreExecute) || reviewed || guarded || call.asked.is_some();
+        let permitted = self.has_decided(Point::Permission, &subject);
+        let gated =
+            passed >= Some(Point::PreExecute) || reviewed || guarded || permitted || call.asked.is_some();
         if gated && let Verdict::Closed { by, reason, failure } = self.gate(path) {
             return ended(denial(Point::PreExecute, by, reason, failure));
+        }
+        if permitted
+            && (passed >= Some(Point::Permission) || reviewed)
+            && let Permitted::Denied { by, reason, failure } = self.permission(path)
+        {
+            return ended(denial(Point::Permission, by, reason, failure));
         }
         if let Some(answered) = &call.answered {
             let asked = call.asked.as_ref().and_then(|a| a.reasons.first().cloned());
@@ -281,7 +301,14 @@ impl CallOwes {
             // A point may have no handler at all: what closes it, and the points behind it, may then come at once.
             CallOwes::Judge(Point::PreExecute) => {
                 matches!(body, Body::InputRequested(_) | Body::ToolDispatched(_) | Body::ToolResult(_))
-                    || decides(&[Point::PreExecute, Point::Guard, Point::PostExecute], body)
+                    || decides(
+                        &[Point::PreExecute, Point::Permission, Point::Guard, Point::PostExecute],
+                        body,
+                    )
+            }
+            CallOwes::Judge(Point::Permission) => {
+                matches!(body, Body::InputRequested(_) | Body::ToolDispatched(_) | Body::ToolResult(_))
+                    || decides(&[Point::Permission, Point::Guard, Point::PostExecute], body)
             }
             CallOwes::Judge(Point::Guard) => {
                 matches!(body, Body::ToolDispatched(_) | Body::ToolResult(_))

@@ -30,6 +30,8 @@ impl State {
                 let end = TurnEnd { reason: EndReason::Completed, dropped: dropped.collect() };
                 vec![Draft::new(at, end)]
             }
+            // What the calls and this point earned, and the step's end.
+            (Point::Batch, Subject::Batch(_)) => self.end_step(turn),
             (Point::Compaction, Subject::Compaction(_)) => self.close_compaction(turn, subject),
             (_, Subject::Call(path)) => match self.call(path, Some(point)) {
                 CallOwes::Commit(drafts) => drafts,

@@ -4,7 +4,7 @@ use super::{
     State, Turn,
     apply::{Checked, UNKNOWN_CALL, need},
 };
-use crate::{CallPath, Point, Record, Resolution, Source, Subject, Verdict};
+use crate::{CallPath, Permitted, Point, Record, Resolution, Source, Subject, Verdict};
 
 impl State {
     /// Each handler decides once, and what follows holds for the decisions of a point alike: what may stand after one may
@@ -24,7 +24,10 @@ impl State {
         need(of_call || record.at.call.is_none(), "it is about no call")?;
         need(!of_call || record.at.step.is_some(), "it names no step")?;
         match (d.subject, d.point) {
-            (Subject::Call(path), Point::Rewrite | Point::PreExecute | Point::Guard | Point::PostExecute) => {
+            (
+                Subject::Call(path),
+                Point::Rewrite | Point::PreExecute | Point::Permission | Point::Guard | Point::PostExecute,
+            ) => {
                 need(record.at.call.as_ref() == Some(path), "the envelope names another call")?;
                 self.decides_call(d.point, path, record)
             }
@@ -44,6 +47,13 @@ impl State {
             (Subject::Session(seq), point) if point == self.start_point() => {
                 let open = batch && turn.settled == 0;
                 need(open && self.starts.iter().any(|(s, _)| s == seq), "that start is closed already")
+            }
+            (Subject::Batch(n), Point::Batch) => {
+                let step = turn.step.as_ref().filter(|step| step.number == *n);
+                need(
+                    step.is_some_and(|step| self.batch_is_owed(turn, step)),
+                    "no such calls are to be judged now",
+                )
             }
             (Subject::Step(n), Point::Continuation) => {
                 let asked =
@@ -81,7 +91,7 @@ impl State {
     /// C-PIPE-1: rewriters before the identity, the gate before a person, guards before the body, reviews after all.
     fn decides_call(&self, point: Point, path: &CallPath, record: &Record) -> Checked {
         let subject = Subject::Call(path.clone());
-        let later = |point| self.has_decided(point, &subject);
+        let later = |point| self.is_entered(point, &subject);
         let checked = self.call_at(record, |c| {
             need(!c.result, "the call has its result")?;
             match point {
@@ -93,7 +103,14 @@ impl State {
                     need(c.accepted(), "the call is not sealed, or its arguments were refused")?;
                     need(!c.decided() && !later(Point::PostExecute), "the call is decided already")?;
                     if point == Point::PreExecute {
-                        need(c.asked.is_none() && !later(Point::Guard), "the gate is passed")
+                        let passed = later(Point::Permission) || later(Point::Guard);
+                        need(c.asked.is_none() && !passed, "the gate is passed")
+                    } else if point == Point::Permission {
+                        need(
+                            c.asked.is_none() && !later(Point::Guard),
+                            "a person is asked, or nobody has to be",
+                        )?;
+                        need(matches!(self.gate(path), Verdict::Ask { .. }), "nobody asks")
                     } else if later(Point::Guard) {
                         // The gate was open for the guard before this one, and nothing has closed it.
                         Ok(())
@@ -101,7 +118,8 @@ impl State {
                         match self.gate(path) {
                             Verdict::Open => Ok(()),
                             Verdict::Ask { .. } => need(
-                                c.answered.as_ref().is_some_and(|a| a.resolution == Resolution::Allowed),
+                                c.answered.as_ref().is_some_and(|a| a.resolution == Resolution::Allowed)
+                                    || matches!(self.permission(path), Permitted::Allowed(_)),
                                 "a person must agree first",
                             ),
                             Verdict::Closed { .. } => Err("the gate is closed"),

@@ -424,6 +424,12 @@ impl State {
         begun.iter().any(|(p, s, by)| *p == point && s == subject && by == id)
     }
 
+    /// True when some handler of this point has decided about this subject, or has begun to and must not run twice.
+    fn is_entered(&self, point: Point, subject: &Subject) -> bool {
+        let begun = |t: &Turn| t.begun.iter().any(|(p, s, _)| *p == point && s == subject);
+        self.has_decided(point, subject) || self.turn.as_deref().is_some_and(begun)
+    }
+
     /// The recorded decision of one handler, if it has decided.
     pub fn decision_of(&self, point: Point, subject: &Subject, id: &HandlerId) -> Option<&HandlerDecision> {
         self.recorded(point, subject).find(|made| made.id == *id)

@@ -70,7 +70,7 @@ impl State {
                 Request::Owed { attempt } => Next::Model { attempt },
                 Request::InFlight { .. } => Next::Await,
                 Request::Answered => {
-                    self.next_call(passed).unwrap_or_else(|| Next::Commit(self.end_step(turn)))
+                    self.next_call(passed).unwrap_or_else(|| self.after_calls(turn, step, passed))
                 }
             };
         }
@@ -204,19 +204,36 @@ impl State {
         Some(Next::Call { path: path.clone(), owes: self.call(path, passed) })
     }
 
+    /// The step's calls have their results: someone may look at them together, then the step ends.
+    fn after_calls(&self, turn: &Turn, step: &Step, passed: Option<&Passed>) -> Next {
+        let subject = Subject::Batch(step.number);
+        let asked = passed.is_some_and(|(p, s)| *p == Point::Batch && *s == subject);
+        if asked || !self.batch_is_owed(turn, step) {
+            return Next::Commit(self.end_step(turn));
+        }
+        Next::Judge { point: Point::Batch, subject }
+    }
+
+    /// The step made calls, each has its result, and what stands behind them does not stand yet.
+    pub(super) fn batch_is_owed(&self, turn: &Turn, step: &Step) -> bool {
+        turn.cancelled.is_none() && !step.calls.is_empty() && step.answered() && step.contexts == 0
+    }
+
     /// C-TURN-6: context earned by the step's calls, in call order, after the last result; then the step's end.
     pub(super) fn end_step(&self, turn: &Turn) -> Vec<Draft> {
         let Some(step) = &turn.step else { return Vec::new() };
         let mut drafts = Vec::new();
         // Of calls in the model's order; a nested call's behind its parent's.
         for path in step.calls.keys() {
-            for point in [Point::Rewrite, Point::PreExecute, Point::PostExecute] {
+            for point in [Point::Rewrite, Point::PreExecute, Point::Permission, Point::PostExecute] {
                 let at = At::call(turn.number, step.number, path.clone());
                 drafts.extend(self.contexts(point, &Subject::Call(path.clone()), &at));
             }
         }
+        let at = At::step(turn.number, step.number);
+        drafts.extend(self.contexts(Point::Batch, &Subject::Batch(step.number), &at));
         drafts.drain(..step.contexts.min(drafts.len()));
-        drafts.push(Draft::new(At::step(turn.number, step.number), StepEnd {}));
+        drafts.push(Draft::new(at, StepEnd {}));
         drafts
     }
 
@@ -435,7 +452,10 @@ impl Next {
                     Body::UserMessage(_) | Body::PromptBlocked(_) => {
                         matches!(point, Point::PromptSubmit | Point::SessionStart | Point::SubagentStart)
                     }
-                    Body::ContextMessage(_) => matches!(point, Point::SessionStart | Point::SubagentStart),
+                    Body::ContextMessage(_) => {
+                        matches!(point, Point::SessionStart | Point::SubagentStart | Point::Batch)
+                    }
+                    Body::StepEnd(_) => *point == Point::Batch,
                     Body::SteeringMessage(_) => {
                         matches!(point, Point::Continuation | Point::Stop | Point::PromptSubmit)
                     }

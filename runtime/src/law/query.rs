@@ -1,7 +1,7 @@
 //! What a driver asks about calls of the open step.
 
 use super::{Body, Call, Request, State};
-use crate::{CallPath, Point, SessionId, Subject, ToolResult};
+use crate::{Arguments, BatchCall, CallKey, CallPath, Message, Point, SessionId, Subject, ToolResult};
 use std::sync::Arc;
 
 impl State {
@@ -71,6 +71,30 @@ impl State {
             Some(call) => *call.name == *name && (*call.raw == *raw || call.wrote_nothing(raw)),
             None => !self.has_decided(Point::Rewrite, &Subject::Call(path.clone())),
         }
+    }
+
+    /// The calls that the model made in the open step, with their results; empty while one has none.
+    pub fn batch(&self) -> Vec<BatchCall> {
+        let Some(turn) = self.turn.as_deref() else { return Vec::new() };
+        let Some(step) = turn.step.as_ref().filter(|step| step.answered()) else { return Vec::new() };
+        let shown = self.tail.iter().skip(step.message_at.unwrap_or(self.tail.len()));
+        let results = shown.filter_map(|message| match message {
+            Message::Result { content, error, .. } => Some((content.clone(), *error)),
+            _ => None,
+        });
+        // Results stand in the model's order, one a call (C-LOG-4).
+        let calls = step.calls.iter().filter(|(path, _)| path.is_top()).zip(results);
+        let each = calls.filter_map(|((path, call), (content, error))| {
+            let key = CallKey { turn: turn.number, step: step.number, call: path.clone() };
+            let arguments = match call.sealed.as_ref().map(|sealed| &sealed.arguments) {
+                Some(Arguments::Sealed { text }) => Some(text.clone()),
+                _ => None,
+            };
+            let ended = self.outcome(path, Some(Point::PostExecute))?.ended.clone();
+            let made = (call.id.clone(), call.name.clone(), call.raw.clone());
+            Some(BatchCall::new(key, made, arguments, ended, content, error))
+        });
+        each.collect()
     }
 
     /// Whether a call's body has started this subagent, and if so whether it has ended.

@@ -53,10 +53,12 @@ impl Table {
         entries(&self.prompt_submit, &mut rows);
         entries(&self.rewrite, &mut rows);
         entries(&self.pre_execute, &mut rows);
+        entries(&self.permission, &mut rows);
         mounted(Point::Guard, &self.guards, &mut rows);
         mounted(Point::Execute, &self.wrappers, &mut rows);
         entries(&self.post_execute, &mut rows);
         mounted(Point::Result, &self.observers, &mut rows);
+        entries(&self.batch, &mut rows);
         entries(&self.continuation, &mut rows);
         entries(&self.turn_stop, &mut rows);
         entries(&self.compaction, &mut rows);

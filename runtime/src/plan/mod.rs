@@ -11,9 +11,9 @@ pub use registrar::Registrar;
 use crate::{
     HandlerId, Point, Scene, Tool, ToolSpec,
     seam::{
-        BoxError, ChildObserver, Compaction, Guard, Handler, HandlerSource, Planned, PostExecute, PreExecute,
-        PromptSubmit, Reply, ResultObserver, Rewrite, Seam, SessionStart, SubagentStart, TurnContinuation,
-        TurnObserver, TurnStop, Wrapper,
+        BoxError, ChildObserver, Compaction, Guard, Handler, HandlerSource, Permission, Planned, PostExecute,
+        PreExecute, PromptSubmit, Reply, ResultObserver, Rewrite, Seam, SessionStart, SubagentStart,
+        ToolBatch, TurnContinuation, TurnObserver, TurnStop, Wrapper,
     },
 };
 use futures::future::LocalBoxFuture;
@@ -137,7 +137,9 @@ pub struct Table {
     pub(crate) prompt_submit: Vec<Entry<PromptSubmit>>,
     pub(crate) rewrite: Vec<Entry<Rewrite>>,
     pub(crate) pre_execute: Vec<Entry<PreExecute>>,
+    pub(crate) permission: Vec<Entry<Permission>>,
     pub(crate) post_execute: Vec<Entry<PostExecute>>,
+    pub(crate) batch: Vec<Entry<ToolBatch>>,
     pub(crate) continuation: Vec<Entry<TurnContinuation>>,
     pub(crate) turn_stop: Vec<Entry<TurnStop>>,
     pub(crate) compaction: Vec<Entry<Compaction>>,
@@ -244,7 +246,9 @@ impl Table {
         entries(&mut child.prompt_submit, &stays);
         entries(&mut child.rewrite, &stays);
         entries(&mut child.pre_execute, &stays);
+        entries(&mut child.permission, &stays);
         entries(&mut child.post_execute, &stays);
+        entries(&mut child.batch, &stays);
         entries(&mut child.continuation, &stays);
         entries(&mut child.turn_stop, &stays);
         entries(&mut child.compaction, &stays);

@@ -4,11 +4,12 @@ use super::{Entry, Matches, Mounted, Scope, Table, TableError, ToolMatch};
 use crate::{
     Execution, HandlerId, Outcome, Point, Reason,
     seam::{
-        Boundary, BoxError, ChildEnded, ChildObserver, ChildStarting, Committed, Compact, Compacting,
-        Compaction, Continue, Ending, Gate, Guard, Handler, HandlerSource, IntoReply, Next, Planned,
-        PostExecute, PreExecute, PromptSubmit, Proposal, Proposed, Reply, ResultObserver, Returned, Review,
-        Rewrite, Seam, SessionStart, Started, Starting, StopTurn, SubagentStart, Submit, Submitted,
-        TurnContinuation, TurnEnded, TurnObserver, TurnStop, Wrapper,
+        Asking, Batched, Boundary, BoxError, CallBatch, ChildEnded, ChildObserver, ChildStarting, Committed,
+        Compact, Compacting, Compaction, Continue, Ending, Gate, Guard, Handler, HandlerSource, IntoReply,
+        Next, Permission, Permit, Planned, PostExecute, PreExecute, PromptSubmit, Proposal, Proposed, Reply,
+        ResultObserver, Returned, Review, Rewrite, Seam, SessionStart, Started, Starting, StopTurn,
+        SubagentStart, Submit, Submitted, ToolBatch, TurnContinuation, TurnEnded, TurnObserver, TurnStop,
+        Wrapper,
     },
 };
 use futures::future::LocalBoxFuture;
@@ -119,6 +120,24 @@ impl Registrar<'_> {
         handler: impl AsyncFn(Execution) -> R + Send + Sync + 'static,
     ) -> &mut Self {
         self.handler::<PreExecute>(name, handler)
+    }
+
+    /// May answer a question about a call before it is put to a person.
+    pub fn permission<R: IntoReply<Permit>>(
+        &mut self,
+        name: &str,
+        handler: impl AsyncFn(Asking) -> R + Send + Sync + 'static,
+    ) -> &mut Self {
+        self.handler::<Permission>(name, handler)
+    }
+
+    /// Looks at the results of a step's calls together.
+    pub fn batch<R: IntoReply<Batched>>(
+        &mut self,
+        name: &str,
+        handler: impl AsyncFn(CallBatch) -> R + Send + Sync + 'static,
+    ) -> &mut Self {
+        self.handler::<ToolBatch>(name, handler)
     }
 
     /// Adds a guard: synchronous, after everything else, denies or abstains.

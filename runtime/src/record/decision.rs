@@ -17,6 +17,8 @@ pub enum Subject {
     Call(crate::CallPath),
     /// The end of a step.
     Step(u32),
+    /// The calls of a step, all of which have their results.
+    Batch(u32),
     /// The compaction that began there.
     Compaction(Seq),
 }

@@ -4,11 +4,13 @@
 //! does not depend on the order of its handlers. One driver runs them all. Two points differ on purpose and have their
 //! own traits: [`Guard`] (synchronous, only denies) and [`ResultObserver`] (sees the committed result, decides nothing).
 
+mod batch;
 mod compaction;
 mod continuation;
 mod execute;
 mod guard;
 mod log;
+mod permission;
 mod post_execute;
 mod pre_execute;
 mod prompt_submit;
@@ -19,11 +21,13 @@ mod subagent;
 mod turn_end;
 mod turn_stop;
 
+pub use batch::{BatchCall, Batched, CallBatch, ToolBatch};
 pub use compaction::{Compact, Compacted, Compacting, Compaction};
 pub use continuation::{Continue, Ending, TurnContinuation};
 pub use execute::{Next, Rest, Wrapper};
 pub use guard::{Guard, GuardVerdict};
 pub use log::SessionLog;
+pub use permission::{Asking, Permission, Permit, Permitted};
 pub use post_execute::{PostExecute, Returned, ReturnedData, Review, Reviewed};
 pub use pre_execute::{Gate, PreExecute, Verdict};
 pub use prompt_submit::{Judged, PromptSubmit, Submit, Submitted};
@@ -59,6 +63,9 @@ pub enum Point {
     /// May this call run?
     #[serde(rename = "tools/pre-execute")]
     PreExecute,
+    /// A person is about to be asked about a call: who answers in that person's stead?
+    #[serde(rename = "tools/permission")]
+    Permission,
     /// The last word on a call: deny or abstain.
     #[serde(rename = "tools/guard")]
     Guard,
@@ -71,6 +78,9 @@ pub enum Point {
     /// A committed result.
     #[serde(rename = "tools/result")]
     Result,
+    /// Every call of a step has its result.
+    #[serde(rename = "tools/batch")]
+    Batch,
     /// The turn is about to stop.
     #[serde(rename = "agent/turn-continuation")]
     Continuation,
@@ -90,16 +100,18 @@ pub enum Point {
 
 impl Point {
     /// Every point, in the order in which a turn meets them.
-    pub const ALL: [Point; 14] = [
+    pub const ALL: [Point; 16] = [
         Point::SessionStart,
         Point::SubagentStart,
         Point::PromptSubmit,
         Point::Rewrite,
         Point::PreExecute,
+        Point::Permission,
         Point::Guard,
         Point::Execute,
         Point::PostExecute,
         Point::Result,
+        Point::Batch,
         Point::Continuation,
         Point::Stop,
         Point::Compaction,
@@ -115,10 +127,12 @@ impl Point {
             Point::PromptSubmit => "agent/prompt-submit",
             Point::Rewrite => "tools/rewrite",
             Point::PreExecute => "tools/pre-execute",
+            Point::Permission => "tools/permission",
             Point::Guard => "tools/guard",
             Point::Execute => "tools/execute",
             Point::PostExecute => "tools/post-execute",
             Point::Result => "tools/result",
+            Point::Batch => "tools/batch",
             Point::Continuation => "agent/turn-continuation",
             Point::Stop => "agent/turn-stop",
             Point::Compaction => "agent/compaction",
@@ -141,9 +155,10 @@ impl Point {
             | Point::SubagentEnd
             | Point::Result => "reported",
             Point::PromptSubmit => "blocks the prompt",
-            Point::Rewrite | Point::PreExecute | Point::Guard => "denies",
+            Point::Rewrite | Point::PreExecute | Point::Permission | Point::Guard => "denies",
             Point::Execute => "error result",
             Point::PostExecute => "result stands, reported",
+            Point::Batch => "results stand, reported",
             Point::Continuation | Point::Stop => "stops",
             Point::Compaction => "skips it",
         }
@@ -440,10 +455,14 @@ pub enum Decision {
     Rewrite(Proposal),
     /// Of `tools/pre-execute`.
     PreExecute(Gate),
+    /// Of `tools/permission`.
+    Permission(Permit),
     /// Of a guard.
     Guard(GuardVerdict),
     /// Of `tools/post-execute`.
     PostExecute(Review),
+    /// Of `tools/batch`.
+    Batch(Batched),
     /// Of `agent/turn-continuation`.
     Continuation(Continue),
     /// Of `agent/turn-stop`.
@@ -461,8 +480,10 @@ impl Decision {
             Decision::PromptSubmit(_) => Point::PromptSubmit,
             Decision::Rewrite(_) => Point::Rewrite,
             Decision::PreExecute(_) => Point::PreExecute,
+            Decision::Permission(_) => Point::Permission,
             Decision::Guard(_) => Point::Guard,
             Decision::PostExecute(_) => Point::PostExecute,
+            Decision::Batch(_) => Point::Batch,
             Decision::Continuation(_) => Point::Continuation,
             Decision::Stop(_) => Point::Stop,
             Decision::Compaction(_) => Point::Compaction,
@@ -482,11 +503,13 @@ impl Decision {
             }
             Decision::Rewrite(Proposal { arguments: Some(_), .. }) => "rewrite",
             Decision::Rewrite(_) => "pass",
+            Decision::Permission(permit) => permit.word(),
             Decision::Guard(GuardVerdict::Abstain) => "abstain",
             Decision::Guard(GuardVerdict::Deny { .. }) => "deny",
             Decision::PostExecute(Review::Accept { content: None }) => "accept",
             Decision::PostExecute(Review::Accept { content: Some(_) }) => "replace",
             Decision::PostExecute(Review::Block { .. }) => "block",
+            Decision::Batch(_) => "seen",
             Decision::Continuation(Continue::Abstain) => "abstain",
             Decision::Continuation(Continue::Again { .. }) => "continue",
             Decision::Stop(StopTurn::Abstain) => "abstain",

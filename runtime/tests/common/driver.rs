@@ -393,6 +393,10 @@ impl Driver {
     /// A point that is about no call.
     fn point(&mut self, point: Point, subject: Subject) -> Alive {
         let at = At::turn(self.turn());
+        if point == Point::Batch {
+            let calls = self.state.batch();
+            assert!(!calls.is_empty() && calls.iter().all(|call| call.key.step == self.state.step_number()));
+        }
         self.judge(point, &subject, &at, &Duty::Next)?;
         let drafts = self.state.close(point, &subject);
         self.passed = Some((point, subject));
@@ -648,6 +652,7 @@ fn started(path: &CallPath) -> (&'static str, &'static str) {
 fn ends_chain(decision: &Decision) -> bool {
     matches!(decision, Decision::Guard(GuardVerdict::Deny { .. }))
         || PreExecute::recall(decision).is_some_and(PreExecute::ends_chain)
+        || Permission::recall(decision).is_some_and(Permission::ends_chain)
         || PromptSubmit::recall(decision).is_some_and(PromptSubmit::ends_chain)
 }
 
@@ -675,7 +680,13 @@ pub fn same(one: &State, other: &State, passed: Option<&Passed>) {
         let top = CallPath::top(position);
         for path in [top.nested(0), top] {
             assert_eq!(one.gate(&path), other.gate(&path));
-            for passed in [None, Some(Point::PreExecute), Some(Point::Guard), Some(Point::PostExecute)] {
+            for passed in [
+                None,
+                Some(Point::PreExecute),
+                Some(Point::Permission),
+                Some(Point::Guard),
+                Some(Point::PostExecute),
+            ] {
                 assert_eq!(one.call(&path, passed), other.call(&path, passed));
                 assert_eq!(one.outcome(&path, passed), other.outcome(&path, passed));
             }

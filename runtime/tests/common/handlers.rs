@@ -61,6 +61,12 @@ pub fn decide(point: Point, tape: &mut Tape) -> Answer {
             if t.once_in(4) { proposal.carrying(gate(t)) } else { proposal }
         }),
         Point::PreExecute => answer::<PreExecute>(tape, gate),
+        Point::Permission => answer::<Permission>(tape, |t| match t.pick(5) {
+            0 | 1 => Permit::Abstain,
+            2 | 3 => Permit::Allow,
+            _ => Permit::deny("nobody may"),
+        }),
+        Point::Batch => answer::<ToolBatch>(tape, |_| Batched {}),
         Point::PostExecute => answer::<PostExecute>(tape, |t| match t.pick(6) {
             4 => Review::replace("reviewed"),
             5 => Review::block("fix that"),

@@ -9,16 +9,17 @@ pub(crate) enum Event {
     SessionStart,
     UserPromptSubmit,
     PreToolUse,
+    PermissionRequest,
     PostToolUse,
     PostToolUseFailure,
+    PostToolBatch,
     Stop,
     SubagentStart,
     SubagentStop,
 }
 
 /// Events of the client that nothing here fires yet. They are named when a file uses them, never dropped silently.
-const NOT_YET: [&str; 26] = [
-    "PostToolBatch",
+const NOT_YET: [&str; 24] = [
     "Notification",
     "UserPromptExpansion",
     "SessionEnd",
@@ -27,7 +28,6 @@ const NOT_YET: [&str; 26] = [
     "PostCompact",
     "PreModelSwitch",
     "PostModelSwitch",
-    "PermissionRequest",
     "PermissionDenied",
     "Setup",
     "TeammateIdle",
@@ -58,12 +58,14 @@ pub(crate) enum Named {
 }
 
 impl Event {
-    pub(crate) const ALL: [Event; 8] = [
+    pub(crate) const ALL: [Event; 10] = [
         Event::SessionStart,
         Event::UserPromptSubmit,
         Event::PreToolUse,
+        Event::PermissionRequest,
         Event::PostToolUse,
         Event::PostToolUseFailure,
+        Event::PostToolBatch,
         Event::Stop,
         Event::SubagentStart,
         Event::SubagentStop,
@@ -102,8 +104,10 @@ impl Event {
             Event::SessionStart => "SessionStart",
             Event::UserPromptSubmit => "UserPromptSubmit",
             Event::PreToolUse => "PreToolUse",
+            Event::PermissionRequest => "PermissionRequest",
             Event::PostToolUse => "PostToolUse",
             Event::PostToolUseFailure => "PostToolUseFailure",
+            Event::PostToolBatch => "PostToolBatch",
             Event::Stop => "Stop",
             Event::SubagentStart => "SubagentStart",
             Event::SubagentStop => "SubagentStop",
@@ -116,7 +120,9 @@ impl Event {
             Event::SessionStart => Point::SessionStart,
             Event::UserPromptSubmit => Point::PromptSubmit,
             Event::PreToolUse => Point::Rewrite,
+            Event::PermissionRequest => Point::Permission,
             Event::PostToolUse | Event::PostToolUseFailure => Point::PostExecute,
+            Event::PostToolBatch => Point::Batch,
             Event::SubagentStart => Point::SubagentStart,
             // A subagent's own stop (C-SUB-3); which of the two it is follows from the session's depth.
             Event::Stop | Event::SubagentStop => Point::Continuation,
@@ -133,12 +139,15 @@ impl Event {
 
     /// Whether `matcher` means anything on it; where it does not, the client ignores it.
     pub(crate) fn has_subject(self) -> bool {
-        !matches!(self, Event::UserPromptSubmit | Event::Stop)
+        !matches!(self, Event::UserPromptSubmit | Event::PostToolBatch | Event::Stop)
     }
 
     /// Whether it is about a tool call, so that `if` can hold.
     pub(crate) fn is_of_tool(self) -> bool {
-        matches!(self, Event::PreToolUse | Event::PostToolUse | Event::PostToolUseFailure)
+        matches!(
+            self,
+            Event::PreToolUse | Event::PermissionRequest | Event::PostToolUse | Event::PostToolUseFailure
+        )
     }
 
     /// Whether `onFailure: "block"` counts on it.

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::run::Program;
 use portcullis_runtime::{
-    ChildStarting, Ended, Ending, Frozen, Proposed, Returned, Scene, Starting, Submitted,
+    Asking, CallBatch, ChildStarting, Ended, Ending, Frozen, Proposed, Returned, Scene, Starting, Submitted,
 };
 use std::{ffi::OsString, path::PathBuf, sync::Arc, time::Duration};
 
@@ -59,6 +59,10 @@ pub enum Moment {
     UserPromptSubmit(Submitted),
     /// A call is about to be made.
     PreToolUse(Proposed),
+    /// A person is about to be asked about a call.
+    PermissionRequest(Asking),
+    /// The calls of a step have their results.
+    PostToolBatch(CallBatch),
     /// A call has ended: PostToolUse or PostToolUseFailure.
     PostToolUse(Returned),
     /// A turn is about to stop: Stop, or SubagentStop in a subagent.
@@ -155,6 +159,14 @@ impl ClaudeHooks {
             Moment::PreToolUse(at) => {
                 input = Some(&at.so_far);
                 (Event::PreToolUse, canonical(&at.tool.name).to_owned(), &at.scene, style.pre_tool_use(at))
+            }
+            Moment::PermissionRequest(at) => {
+                input = Some(&at.call.arguments);
+                let subject = canonical(&at.call.tool.name).to_owned();
+                (Event::PermissionRequest, subject, &at.call.scene, style.permission_request(at))
+            }
+            Moment::PostToolBatch(at) => {
+                (Event::PostToolBatch, String::new(), &at.scene, style.post_tool_batch(at))
             }
             Moment::PostToolUse(at) => {
                 input = at.arguments.as_ref();

@@ -12,9 +12,10 @@ use super::{
 use crate::run::Program;
 use futures::future::LocalBoxFuture;
 use portcullis_runtime::{
-    BoxError, ChildStarting, Continue, Ending as TurnEnding, Frozen, Handler, HandlerId, PostExecute,
-    PromptSubmit, Proposal, Proposed, Reply, Returned, Review, Rewrite, Scene, SessionStart, Started,
-    Starting, SubagentStart, Submit, Submitted, TurnContinuation,
+    Asking, Batched, BoxError, CallBatch, ChildStarting, Continue, Ending as TurnEnding, Frozen, Handler,
+    HandlerId, Permission, Permit, PostExecute, PromptSubmit, Proposal, Proposed, Reply, Returned, Review,
+    Rewrite, Scene, SessionStart, Started, Starting, SubagentStart, Submit, Submitted, ToolBatch,
+    TurnContinuation,
 };
 use std::{path::Path, sync::Arc};
 
@@ -125,6 +126,32 @@ impl Handler<Rewrite> for Hook {
             let stdin = self.house.style().pre_tool_use(&input);
             let tool = canonical(&input.tool.name);
             self.hear(&input.scene, tool, stdin, |_| {}).await.pre_tool_use(tool)
+        })
+    }
+}
+
+impl Handler<Permission> for Hook {
+    fn decide(&self, input: Asking) -> Answering<'_, Permit> {
+        Box::pin(async move {
+            let (style, call) = (self.house.style(), &input.call);
+            let (tool, scene) = (canonical(&call.tool.name), &call.scene);
+            let stdin = style.permission_request(&input);
+            let mut other = None;
+            let look = |answer: &mut Answer| {
+                let spelt = |arguments: &Frozen| style.spelt(tool, arguments, scene);
+                other = answer.rewrite.take().filter(|wanted| spelt(wanted) != spelt(&call.arguments));
+            };
+            let heard = self.hear(scene, tool, stdin, look).await;
+            heard.permission_request(tool, other.as_ref().map(Frozen::text))
+        })
+    }
+}
+
+impl Handler<ToolBatch> for Hook {
+    fn decide(&self, input: CallBatch) -> Answering<'_, Batched> {
+        Box::pin(async move {
+            let stdin = self.house.style().post_tool_batch(&input);
+            self.hear(&input.scene, "", stdin, |_| {}).await.post_tool_batch()
         })
     }
 }

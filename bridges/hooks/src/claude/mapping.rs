@@ -4,8 +4,8 @@
 
 use super::output::{Answer, Verdict};
 use portcullis_runtime::{
-    BoxError, Content, Continue, Failure, Frozen, Gate, Outcome, OwnRecord, Proposal, Reason, Reply, Review,
-    Started, Submit,
+    Batched, BoxError, Content, Continue, Failure, Frozen, Gate, Outcome, OwnRecord, Permit, Proposal,
+    Reason, Reply, Review, Started, Submit,
 };
 
 /// A run with its records, ready to be given a meaning.
@@ -100,6 +100,31 @@ impl Heard {
             context.map(|text| format!("{name} hook additional context: {text}")).into_iter().collect();
         let proposal = Proposal { arguments: self.answer.rewrite.take(), carried };
         self.reply(proposal, context, halt)
+    }
+
+    /// Exit code 2 and `continue: false` are no answers here, as in the client. `other` is what the hook would have run in
+    /// place of this very call, if that is something else: the call is sealed, so it is denied, with what to do instead.
+    pub(crate) fn permission_request(self, tool: &str, other: Option<&str>) -> Mapped<Permit> {
+        let halt = self.halt("PermissionRequest");
+        let decision = match (&self.answer.verdict, other) {
+            (Some(Verdict::Block(reason)), _) => Permit::deny(&**reason),
+            (Some(Verdict::Allow), Some(other)) => Permit::deny(format!(
+                "A PermissionRequest hook allows this call with other arguments only, so it was not run. Call {tool} with \
+                 these: {other}"
+            )),
+            (Some(Verdict::Allow), None) => Permit::Allow,
+            _ => Permit::Abstain,
+        };
+        self.reply(decision, Vec::new(), halt)
+    }
+
+    /// A block ends the turn here, as `continue: false` does.
+    pub(crate) fn post_tool_batch(self) -> Mapped<Batched> {
+        let halt = self.halt("PostToolBatch").or_else(|| self.block().map(Reason::from));
+        let stated = self.answer.context.as_ref();
+        let stated = stated.map(|text| format!("PostToolBatch hook additional context: {text}"));
+        let context = stated.into_iter().collect();
+        self.reply(Batched {}, context, halt)
     }
 
     /// The client keeps the result and adds the feedback beside it.

@@ -44,9 +44,10 @@ use overlay::Overlay;
 use permissions::Permissions;
 use portcullis_process::Permits;
 use portcullis_runtime::{
-    Advisor, ChildStarting, Ended, Ending, Extension, Frozen, Handler, HandlerId, HandlerSource, Planned,
-    PostExecute, PromptSubmit, Proposed, Registered, Registrar, Returned, Rewrite, Scene, Seam, SessionId,
-    SessionStart, Starting, SubagentStart, Submitted, TurnContinuation,
+    Advisor, Asking, CallBatch, ChildStarting, Ended, Ending, Extension, Frozen, Handler, HandlerId,
+    HandlerSource, Permission, Planned, PostExecute, PromptSubmit, Proposed, Registered, Registrar, Returned,
+    Rewrite, Scene, Seam, SessionId, SessionStart, Starting, SubagentStart, Submitted, ToolBatch,
+    TurnContinuation,
 };
 use sha2::{Digest, Sha256};
 use std::{
@@ -419,7 +420,9 @@ impl Extension for ClaudeHooks {
         source::<SubagentStart>(&self, at);
         source::<PromptSubmit>(&self, at);
         source::<Rewrite>(&self, at);
+        source::<Permission>(&self, at);
         source::<PostExecute>(&self, at);
+        source::<ToolBatch>(&self, at);
         source::<TurnContinuation>(&self, at);
         if !self.is_empty() {
             let transcripts = self.house.transcripts.clone();
@@ -468,6 +471,32 @@ impl HandlerSource<Rewrite> for ClaudeHooks {
     }
     fn describe(&self) -> Vec<Registered> {
         self.rows::<Rewrite>()
+    }
+}
+
+impl HandlerSource<Permission> for ClaudeHooks {
+    /// With nobody to ask, the client asks no hook either about what a hook wanted asked.
+    fn plan(&self, input: &Asking, out: &mut Vec<Planned<Permission>>) {
+        let call = &input.call;
+        let of_hook = |id: &HandlerId| *id.owner == *DIALECT && id.handler.starts_with("PreToolUse:");
+        if !input.reachable && input.by.iter().any(of_hook) {
+            return;
+        }
+        let tool = canonical(&call.tool.name);
+        let applies = |hook: &Hook| hook.applies(tool, Some(&call.arguments), &call.scene.session.cwd);
+        self.add(Event::PermissionRequest, tool, &call.scene, applies, out);
+    }
+    fn describe(&self) -> Vec<Registered> {
+        self.rows::<Permission>()
+    }
+}
+
+impl HandlerSource<ToolBatch> for ClaudeHooks {
+    fn plan(&self, input: &CallBatch, out: &mut Vec<Planned<ToolBatch>>) {
+        self.add(Event::PostToolBatch, "", &input.scene, |_| true, out);
+    }
+    fn describe(&self) -> Vec<Registered> {
+        self.rows::<ToolBatch>()
     }
 }
 

@@ -13,6 +13,8 @@ use portcullis_runtime::Frozen;
 
 /// What stands where a block gives no reason.
 pub(crate) const NO_REASON: &str = "Blocked by hook";
+/// What stands where the denial of a question gives no message.
+const NO_MESSAGE: &str = "Permission denied by hook";
 /// What stands where exit code 2 came without a text.
 const NO_STDERR: &str = "No stderr output";
 
@@ -117,13 +119,13 @@ impl Terms<'_> {
             }
             (Some(2), stdout) => {
                 let stderr = if stderr.trim().is_empty() { NO_STDERR } else { &stderr };
-                let mut answer = Answer {
-                    spoken: "block",
-                    verdict: Some(Verdict::Block(format!("[{}]: {stderr}", self.command))),
-                    ..Answer::default()
-                };
+                // A question is answered by JSON alone: here the client goes on as if nothing had been said.
+                let blocks = self.event != Event::PermissionRequest;
+                let reason = || Verdict::Block(format!("[{}]: {stderr}", self.command));
+                let mut answer =
+                    Answer { spoken: "block", verdict: blocks.then(reason), ..Answer::default() };
                 if let Stdout::Json(said) = stdout {
-                    answer.halt = said.halt();
+                    answer.halt = said.halt(self.event);
                     answer.message = said.message;
                 }
                 answer
@@ -174,7 +176,7 @@ impl Terms<'_> {
     fn said(&self, said: said::Said, finished: &Finished) -> Answer {
         let mut answer = Answer {
             spoken: said.spoken(),
-            halt: said.halt(),
+            halt: said.halt(self.event),
             message: said.message.clone(),
             unused: said.unused.clone(),
             ..Answer::default()
@@ -184,7 +186,9 @@ impl Terms<'_> {
             return answer;
         }
         if said.blocks(self.event) {
-            let reason = said.block_reason().unwrap_or(NO_REASON);
+            let question = self.event == Event::PermissionRequest;
+            let otherwise = if question { NO_MESSAGE } else { NO_REASON };
+            let reason = said.block_reason().unwrap_or(otherwise);
             answer.verdict = Some(Verdict::Block(reason.into()));
         } else if self.event == Event::PreToolUse {
             let reason = said.permission_reason.clone().filter(|reason| !reason.is_empty());
@@ -194,6 +198,9 @@ impl Terms<'_> {
                 (Some(_), _) | (None, Some(said::Decision::Approve)) => Some(Verdict::Allow),
                 (None, _) => None,
             };
+        }
+        if said.permit == Some(said::Permit::Allow) {
+            answer.verdict = Some(Verdict::Allow);
         }
         answer.context = said.context.filter(|context| !context.is_empty());
         answer.output = said.output.and_then(|json| Frozen::parse(json).ok());

@@ -6,8 +6,8 @@
 use super::{Fidelity, event::Event, matcher::canonical, rule::resolve};
 use crate::json::write_string;
 use portcullis_runtime::{
-    ChildStarting, Ended, Ending, Frozen, Outcome, Proposed, Returned, Scene, Seq, SessionId, SessionInfo,
-    StartSource, Starting, Submitted, View,
+    Asking, BatchCall, CallBatch, ChildStarting, Ended, Ending, Frozen, Outcome, Proposed, Returned, Scene,
+    Seq, SessionId, SessionInfo, StartSource, Starting, Submitted, View,
 };
 use sha2::{Digest, Sha256};
 use std::path::Path;
@@ -113,6 +113,33 @@ impl Style<'_> {
         p.tool(&input.tool.name, Some(&input.so_far), &input.scene);
         p.text("tool_use_id", &input.call_id);
         p.close()
+    }
+
+    /// It names no call: the client's has no id here. What it suggests to allow for good is not sent either: nothing here
+    /// could be changed so.
+    pub(crate) fn permission_request(&self, input: &Asking) -> Vec<u8> {
+        let (call, scene) = (&input.call, &input.call.scene);
+        let mut p = self.open(Event::PermissionRequest, scene, scene.prompt, true);
+        p.tool(&call.tool.name, Some(&call.arguments), scene);
+        p.close()
+    }
+
+    pub(crate) fn post_tool_batch(&self, input: &CallBatch) -> Vec<u8> {
+        let mut p = self.open(Event::PostToolBatch, &input.scene, input.scene.prompt, true);
+        p.key("tool_calls");
+        for (place, call) in input.calls.iter().enumerate() {
+            p.out.push(if place == 0 { '[' } else { ',' });
+            p.batch_call(call);
+        }
+        p.out.push(']');
+        p.close()
+    }
+
+    /// The arguments of a call as its events have them, in one spelling: two that mean the same read the same.
+    pub(crate) fn spelt(&self, tool: &str, input: &Frozen, scene: &Scene) -> String {
+        let mut p = Payload { out: String::new(), style: *self };
+        p.tool(tool, Some(input), scene);
+        p.out
     }
 
     pub(crate) fn post_tool_use(&self, input: &Returned) -> Vec<u8> {
@@ -247,6 +274,35 @@ impl Payload<'_> {
         }
     }
 
+    /// One call of a batch: arguments in force, keys and paths as they were written, and what the model reads.
+    fn batch_call(&mut self, call: &BatchCall) {
+        self.out.push_str("{\"tool_name\":");
+        write_string(&mut self.out, canonical(&call.name));
+        self.out.push_str(",\"tool_input\":");
+        let refused = || Frozen::arguments(&*call.raw).ok();
+        match call.arguments.clone().or_else(refused) {
+            Some(input) => self.value(input.root()),
+            None => self.out.push_str("{}"),
+        }
+        self.out.push_str(",\"tool_use_id\":");
+        write_string(&mut self.out, &call.call_id);
+        self.out.push_str(",\"tool_response\":");
+        // Tools of MCP servers, and agents, answer in content blocks; why a call failed is a text.
+        let blocks = !call.error && (call.name.starts_with("mcp__") || canonical(&call.name) == "Agent");
+        self.answer(&call.content.to_text(), blocks);
+        self.out.push('}');
+    }
+
+    fn answer(&mut self, text: &str, blocks: bool) {
+        if blocks {
+            self.out.push_str("[{\"type\":\"text\",\"text\":");
+            write_string(&mut self.out, text);
+            self.out.push_str("}]");
+        } else {
+            write_string(&mut self.out, text);
+        }
+    }
+
     /// Known arguments in the schema's order, defaults included, then the rest as the model wrote them.
     fn ordered(&mut self, tool: &str, order: Order, input: View<'_>, cwd: &Path) {
         self.out.push('{');
@@ -291,14 +347,7 @@ impl Payload<'_> {
             return self.value(value.root());
         }
         let (content, _) = outcome.for_model();
-        let text = content.to_text();
-        if name.starts_with("mcp__") {
-            self.out.push_str("[{\"type\":\"text\",\"text\":");
-            write_string(&mut self.out, &text);
-            self.out.push_str("}]");
-        } else {
-            write_string(&mut self.out, &text);
-        }
+        self.answer(&content.to_text(), name.starts_with("mcp__"));
     }
 
     fn close(mut self) -> Vec<u8> {

@@ -17,6 +17,17 @@ pub(crate) enum Decision {
     Block,
 }
 
+/// What a PermissionRequest hook answers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Permit {
+    Allow,
+    Deny {
+        message: Option<String>,
+        /// The turn ends, too.
+        interrupt: bool,
+    },
+}
+
 /// A hook's JSON output that passed the check.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Said {
@@ -27,6 +38,7 @@ pub(crate) struct Said {
     pub(crate) message: Option<String>,
     pub(crate) permission: Option<Permission>,
     pub(crate) permission_reason: Option<String>,
+    pub(crate) permit: Option<Permit>,
     pub(crate) context: Option<String>,
     /// `updatedInput`, as strict JSON of an object.
     pub(crate) input: Option<String>,
@@ -95,6 +107,11 @@ impl Said {
                 Some(other) => return Err(format!("`updatedInput` is {}, not an object", other.kind())),
             };
         }
+        if event == Event::PermissionRequest
+            && let Some(node) = node.get("decision")
+        {
+            self.permit(node)?;
+        }
         if event == Event::PostToolUse {
             self.output = node.get("updatedToolOutput").map(strict);
             self.mcp_output = node.get("updatedMCPToolOutput").map(strict);
@@ -118,12 +135,49 @@ impl Said {
         Ok(())
     }
 
-    /// Does it deny or block? Of the old form and the new one in one output, the stricter counts.
-    pub(crate) fn blocks(&self, _event: Event) -> bool {
+    fn permit(&mut self, node: &Node<'_>) -> Result<(), String> {
+        if node.entries().is_none() {
+            return Err(format!("`decision` is {}, not an object", node.kind()));
+        }
+        self.permit = Some(match text(node, "behavior")?.as_deref() {
+            Some("allow") => {
+                self.input = match node.get("updatedInput") {
+                    None => None,
+                    Some(input) if input.entries().is_some() => Some(strict(input)),
+                    Some(other) => return Err(format!("`updatedInput` is {}, not an object", other.kind())),
+                };
+                match node.get("updatedPermissions") {
+                    None => {}
+                    Some(rules) if rules.items().is_some() => self.unused.push("updatedPermissions"),
+                    Some(other) => {
+                        return Err(format!("`updatedPermissions` is {}, not a list", other.kind()));
+                    }
+                }
+                Permit::Allow
+            }
+            Some("deny") => Permit::Deny {
+                message: text(node, "message")?,
+                interrupt: flag(node, "interrupt")?.unwrap_or(false),
+            },
+            Some(other) => return Err(format!("`behavior` is `{other}`, not allow or deny")),
+            None => return Err("`decision` has no `behavior`".into()),
+        });
+        Ok(())
+    }
+
+    /// Does it deny or block? Of the old form and the new one in one output, the stricter counts. A question is answered in
+    /// one form alone.
+    pub(crate) fn blocks(&self, event: Event) -> bool {
+        if event == Event::PermissionRequest {
+            return matches!(self.permit, Some(Permit::Deny { .. }));
+        }
         self.decision == Some(Decision::Block) || self.permission == Some(Permission::Deny)
     }
 
     pub(crate) fn block_reason(&self) -> Option<&str> {
+        if let Some(Permit::Deny { message, .. }) = &self.permit {
+            return message.as_deref().filter(|message| !message.is_empty());
+        }
         let denied = self.permission == Some(Permission::Deny);
         let stated = |reason: &'_ Option<String>| reason.as_deref().is_some_and(|reason| !reason.is_empty());
         if denied && stated(&self.permission_reason) {
@@ -132,13 +186,25 @@ impl Said {
         self.reason.as_deref().filter(|_| stated(&self.reason))
     }
 
-    pub(crate) fn halt(&self) -> Option<Option<String>> {
+    /// Does it end the turn, and why? A question's answer does so with `interrupt` alone.
+    pub(crate) fn halt(&self, event: Event) -> Option<Option<String>> {
+        if event == Event::PermissionRequest {
+            return match &self.permit {
+                Some(Permit::Deny { interrupt: true, message }) => Some(message.clone()),
+                _ => None,
+            };
+        }
         (self.goes_on == Some(false))
             .then(|| self.stop_reason.clone().filter(|reason| !reason.trim().is_empty()))
     }
 
     /// Its decision in its own word.
     pub(crate) fn spoken(&self) -> &'static str {
+        match self.permit {
+            Some(Permit::Allow) => return "allow",
+            Some(Permit::Deny { .. }) => return "deny",
+            None => {}
+        }
         match (self.permission, self.decision, self.goes_on) {
             (Some(Permission::Deny), ..) => "deny",
             (_, Some(Decision::Block), _) => "block",

@@ -6,9 +6,9 @@ use super::stage::Stage;
 use super::{script, tools};
 use futures::{StreamExt, stream::BoxStream};
 use portcullis::{
-    Answer, Body, Content, Continue, Ending, Event as Happened, Execution, ForkAt, MemoryJournal, Model,
-    ModelError, ModelEvent, ModelRequest, Reason, Role, Runtime, ScriptedModel, Seq, Session, SessionAdvisor,
-    SessionId, SessionOptions,
+    Answer, Body, Content, Continue, Ending, Event as Happened, Execution, ForkAt, Gate, MemoryJournal,
+    Model, ModelError, ModelEvent, ModelRequest, Reason, Role, Runtime, ScriptedModel, Seq, Session,
+    SessionAdvisor, SessionId, SessionOptions,
     hooks::Report,
     journal::{Fault, JournalError},
 };
@@ -129,6 +129,7 @@ impl House<'_> {
     async fn open(&mut self, name: &str, hooked: bool) -> Result<(Runtime, Session), String> {
         let model = ScriptedModel::from_json(&script::script(self.feed)).map_err(|e| e.to_string())?;
         let guards = self.feed.guards.clone();
+        let asks = self.feed.event.is_of_question();
         let forced_before = self.feed.event.is_stop() && self.feed.rounds.iter().any(|round| round.active);
         let first: Vec<bool> = self.feed.turns().iter().map(|rounds| rounds[0].active).collect();
         let inside = u32::from(self.feed.agent.is_some());
@@ -139,6 +140,11 @@ impl House<'_> {
             .policy("case", move |at| {
                 for (number, rule) in guards.into_iter().enumerate() {
                     at.guard(&format!("rule-{number}"), move |call: &Execution| denied(&rule, call));
+                }
+                if asks {
+                    at.depth(inside..=inside, |at| {
+                        at.pre_execute("asks", async |_| Gate::ask("The case has a person asked."));
+                    });
                 }
                 if forced_before {
                     // The step before those the case is about.

@@ -11,20 +11,24 @@ pub(super) enum Event {
     SessionStart,
     UserPromptSubmit,
     PreToolUse,
+    PermissionRequest,
     PostToolUse,
     PostToolUseFailure,
+    PostToolBatch,
     Stop,
     SubagentStart,
     SubagentStop,
 }
 
 impl Event {
-    const ALL: [Event; 8] = [
+    const ALL: [Event; 10] = [
         Event::SessionStart,
         Event::UserPromptSubmit,
         Event::PreToolUse,
+        Event::PermissionRequest,
         Event::PostToolUse,
         Event::PostToolUseFailure,
+        Event::PostToolBatch,
         Event::Stop,
         Event::SubagentStart,
         Event::SubagentStop,
@@ -35,8 +39,10 @@ impl Event {
             Event::SessionStart => "SessionStart",
             Event::UserPromptSubmit => "UserPromptSubmit",
             Event::PreToolUse => "PreToolUse",
+            Event::PermissionRequest => "PermissionRequest",
             Event::PostToolUse => "PostToolUse",
             Event::PostToolUseFailure => "PostToolUseFailure",
+            Event::PostToolBatch => "PostToolBatch",
             Event::Stop => "Stop",
             Event::SubagentStart => "SubagentStart",
             Event::SubagentStop => "SubagentStop",
@@ -44,7 +50,19 @@ impl Event {
     }
 
     pub(super) fn is_of_tool(self) -> bool {
-        matches!(self, Event::PreToolUse | Event::PostToolUse | Event::PostToolUseFailure)
+        matches!(
+            self,
+            Event::PreToolUse
+                | Event::PermissionRequest
+                | Event::PostToolUse
+                | Event::PostToolUseFailure
+                | Event::PostToolBatch
+        )
+    }
+
+    /// It happens when a person is asked about a call.
+    pub(super) fn is_of_question(self) -> bool {
+        matches!(self, Event::PermissionRequest)
     }
 
     pub(super) fn is_stop(self) -> bool {

@@ -3,8 +3,8 @@
 use super::drive::answer;
 use super::feed::{Event, Feed};
 use portcullis::{
-    Arguments, Ask, Body, Decision, EndReason, Ended, Gate, Journal, MemoryJournal, Point, Proposal, Record,
-    Role, Session, SessionId, Source, Subject, View, hooks::ClaudeHooks, hooks::Report,
+    Arguments, Ask, Body, Decision, EndReason, Ended, Gate, Journal, MemoryJournal, Permit, Point, Proposal,
+    Record, Role, Session, SessionId, Source, Subject, View, hooks::ClaudeHooks, hooks::Report,
 };
 use serde::Serialize;
 use std::{collections::HashMap, sync::Arc};
@@ -203,17 +203,24 @@ impl Reader<'_> {
                 let Some(call) = self.call(id, record) else { return };
                 call.decision = "ask";
                 self.seen.input_requests += 1;
+                if self.feed.event.is_of_question() {
+                    // Why a person is asked is the case's own to say.
+                    return;
+                }
                 self.seen.reasons.extend(asked.reasons.iter().map(ToString::to_string));
             }
             Body::ToolResult(result) => {
-                let pre = self.feed.event == Event::PreToolUse;
+                let pre = matches!(self.feed.event, Event::PreToolUse | Event::PermissionRequest);
                 let Some(call) = self.call(id, record) else { return };
                 call.results += 1;
                 call.outcome = result.outcome.name().into();
                 let denied = match &result.outcome {
                     Ended::HookDeny { .. } | Ended::GuardDeny { .. } => true,
                     Ended::HandlerFailure { point, .. } => {
-                        matches!(point, Some(Point::Rewrite | Point::PreExecute | Point::Guard))
+                        matches!(
+                            point,
+                            Some(Point::Rewrite | Point::PreExecute | Point::Permission | Point::Guard)
+                        )
                     }
                     _ => false,
                 };
@@ -291,6 +298,17 @@ impl Reader<'_> {
                 let gate = self.gates.entry(place).or_default();
                 gate.0 += 1;
                 gate.1 |= matches!(carried, Some(Gate::Allow));
+            }
+            (Decision::Permission(permit), _) => {
+                let of_call = self.call(id, record).map(|call| call.id.clone());
+                let round = self.feed.rounds.iter().position(|round| Some(&round.id) == of_call.as_ref());
+                if let (Some(round), Permit::Allow | Permit::Deny { .. }) = (round, permit) {
+                    self.rounds[round] = match (permit, self.rounds[round]) {
+                        (Permit::Allow, "deny") => "deny",
+                        (Permit::Allow, _) => "allow",
+                        _ => "deny",
+                    };
+                }
             }
             (Decision::Continuation(_), Subject::Step(step)) => {
                 let turns = self.feed.turns();
