@@ -16,6 +16,8 @@ const PERMISSIVE: &[&str] = &[
     "Unicode-3.0",
     "Unlicense",
     "Zlib",
+    // Of lists of certificates: data, not code.
+    "CDLA-Permissive-2.0",
     "CC0-1.0",
 ];
 

@@ -201,7 +201,7 @@ fn each_likely_mistake_is_named() {
             "does not fire that event yet",
             0,
         ),
-        (r#""Stop":[{"hooks":[{"type":"mcp_tool","server":"s","tool":"t"}]}]"#, "are not run yet", 0),
+        (r#""Stop":[{"hooks":[{"type":"mcp_tool","server":"s","tool":"t"}]}]"#, "no MCP servers", 0),
         (
             r#""SessionStart":[{"hooks":[{"type":"prompt","prompt":"p"}]}]"#,
             "has no hooks of type `prompt`",

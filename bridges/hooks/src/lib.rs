@@ -47,7 +47,11 @@
 //! `agent` ask whom the host provides ([`Options::advisor`]), at most twelve at a time: a model, or an agent that is a session
 //! below the one in question. The event's JSON stands where the prompt says `$ARGUMENTS`, and the answer is `{"ok": true}` or
 //! `{"ok": false, "reason": "…"}`. A no denies a call and ends the turn, stops a prompt, and keeps a turn from stopping. What was
-//! said, by which model and at what cost, is in the hook's record; no hook runs in such an agent. A hook that fails decides
+//! said, by which model and at what cost, is in the hook's record; no hook runs in such an agent. A handler of type `http` posts
+//! the event's JSON, and the body of a 2xx answer is what a command would have printed; `$NAME` in its headers is filled in if
+//! `allowedEnvVars` lists it, redirects are not followed, and `allowedHttpHookUrls` and `httpHookAllowedEnvVars` of the settings
+//! bound them all. A handler of type `mcp_tool` calls a tool of the host's ([`Options::mcp`]), with `${tool_input.command}` and
+//! the like filled in, and its text is read in the same way. A hook that fails decides
 //! nothing, unless it or the host ([`OnFailure`]) says that a failure blocks. A hook that ran into its time limit never
 //! decides; it and all it started are ended.
 //!
@@ -86,19 +90,20 @@
 //! # What it refuses to do
 //!
 //! - It never fails a start over a file, and never drops anything in one without a report: other events, other handler types
-//!   (and those that ask, where nobody answers), `async` handlers and permission rules that are not understood are named.
+//!   (and those that ask a model or call a tool, where the host provides none), `async` handlers and permission rules that are not understood are named.
 //! - It never reads a payload back, and never puts a configured text into a shell command.
 //! - It knows no actor and no journal; records ride in its replies.
 
 mod claude;
+mod http;
 mod json;
 mod records;
 mod report;
 mod run;
 
 pub use claude::{
-    ClaudeHooks, Considered, Each, Explanation, Fidelity, HookInfo, HookTerms, Late, Layers, Moment,
-    OnFailure, Only, Options, Overlays, PluginLayer, TellLate, Transcript,
+    ClaudeHooks, Considered, Each, Explanation, Fidelity, HookInfo, HookTerms, Late, Layers, McpCall,
+    McpText, McpTools, Moment, OnFailure, Only, Options, Overlays, PluginLayer, TellLate, Transcript,
 };
 pub use report::{Report, Severity};
 

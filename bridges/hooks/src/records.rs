@@ -38,6 +38,9 @@ pub(crate) struct Answered<'a> {
     pub(crate) exit: Option<i32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) signal: Option<i32>,
+    /// Of an HTTP answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) status: Option<u16>,
     pub(crate) ms: u64,
     pub(crate) timed_out: bool,
     /// Some of what it printed was dropped.

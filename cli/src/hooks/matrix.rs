@@ -67,7 +67,11 @@ const ELSEWHERE: [(&str, &str, &str); 16] = [
         "has no log",
         "is a session below the hook's, with a log of its own",
     ),
-    ("handlers of type http, mcp_tool", "run", "are loaded, reported, and not run"),
+    (
+        "handlers of type mcp_tool",
+        "call tools of the client's servers",
+        "call tools that the host provides; where it provides none, as this command, they are reported and do not run",
+    ),
 ];
 
 /// Prints it.

@@ -110,15 +110,20 @@ impl Terms<'_> {
     pub(crate) fn judged(&self, ask: &Ask, opinion: &Opinion) -> Answer {
         let advice = match &opinion.said {
             Ok(advice) => advice,
-            Err(Unheard::TimedOut) => {
-                return self.failed("timed out", "it ran into its time limit".into(), "");
-            }
-            Err(Unheard::Failed(why)) => return self.failed("failed", why.clone(), why),
+            Err(unheard) => return self.unheard(unheard),
         };
         match read(&advice.text) {
             Err(why) => self.failed("failed", why.clone(), &why),
             Ok(None) => Answer { spoken: "ok", ..Answer::default() },
             Ok(Some(reason)) => self.refused(ask, reason),
+        }
+    }
+
+    /// Nothing came.
+    pub(super) fn unheard(&self, unheard: &Unheard) -> Answer {
+        match unheard {
+            Unheard::TimedOut => self.failed("timed out", "it ran into its time limit".into(), ""),
+            Unheard::Failed(why) => self.failed("failed", why.clone(), why),
         }
     }
 

@@ -6,6 +6,7 @@
 use super::{
     event::{Event, Named},
     matcher::Matcher,
+    post::Bounds,
     rule::Rule,
     written::Written,
 };
@@ -55,6 +56,8 @@ pub(crate) struct File {
     /// `permissions.deny` and `permissions.ask`, as far as they are understood.
     pub(crate) deny: Vec<Rule>,
     pub(crate) ask: Vec<Rule>,
+    /// What handlers of type `http` may do.
+    pub(crate) bounds: Bounds,
 }
 
 /// Reads a settings file (`wrapped` or not makes no difference to a settings file; a plugin's must have the `hooks` key,
@@ -106,6 +109,8 @@ pub(crate) fn read(path: &Path, bytes: &[u8], scope: Scope, reports: &mut Vec<Re
                 }
             }
             "env" => file.env = reader.env(&entry.value),
+            "allowedHttpHookUrls" => file.bounds.urls = Some(reader.allowed(entry)),
+            "httpHookAllowedEnvVars" => file.bounds.variables = Some(reader.allowed(entry)),
             "permissions" => {
                 file.deny = reader.permissions(&entry.value, "deny");
                 file.ask = reader.permissions(&entry.value, "ask");
@@ -142,6 +147,18 @@ pub(super) struct Reader<'r> {
 }
 
 impl Reader<'_> {
+    /// A list of what is allowed. One that is none allows nothing.
+    fn allowed(&mut self, entry: &Entry<'_>) -> Vec<String> {
+        let items = entry.value.items();
+        let texts = items.and_then(|items| items.iter().map(|item| item.str().map(Into::into)).collect());
+        texts.unwrap_or_else(|| {
+            let message = format!("`{}` must be a list of strings; it allows nothing", entry.key);
+            let hint = "write [\"…\", \"…\"], or leave it out to allow all";
+            self.say(Severity::Error, "hooks/bad-list", entry.at, message, Some(hint));
+            Vec::new()
+        })
+    }
+
     pub(super) fn say(
         &mut self,
         severity: Severity,

@@ -25,9 +25,9 @@ pub struct HookInfo {
     pub matcher: Option<Arc<str>>,
     /// Its `if`, as written.
     pub condition: Option<Arc<str>>,
-    /// The client's name of its kind: `command`, `prompt`, `agent`.
+    /// The client's name of its kind: `command`, `http`, `mcp_tool`, `prompt`, `agent`.
     pub kind: &'static str,
-    /// Its command, or its prompt, as written.
+    /// Its command, address, tool or prompt, as written.
     pub command: Arc<str>,
     /// Its arguments, as written, if it is started without a shell.
     pub args: Option<Vec<Arc<str>>>,
@@ -266,7 +266,7 @@ impl Hook {
             Work::Process(Program::Exec { command, args }) => {
                 std::iter::once(command).chain(args).map(|word| word.to_string()).collect()
             }
-            Work::Ask(_) => Vec::new(),
+            Work::Ask(_) | Work::Post(_) | Work::Tool(_) => Vec::new(),
         }
     }
 }

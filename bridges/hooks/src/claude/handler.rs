@@ -3,11 +3,13 @@
 use super::{
     config::{Dropped, LONGEST, Reader},
     event::{Event, distance},
+    post::Post,
     rule::Rule,
+    tool::Called,
     written::{Ask, Whom, Written},
 };
 use crate::{json::Node, report::Severity};
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 /// A timeout from which on it was probably meant in milliseconds, in seconds.
 const LIKE_MILLISECONDS: f64 = 1000.0;
@@ -142,6 +144,65 @@ impl Fields<'_, '_, '_> {
     }
 }
 
+/// The fields of handlers that are no commands.
+impl Fields<'_, '_, '_> {
+    fn post(&mut self) -> Result<Post, Dropped> {
+        let url = self.text("url")?.unwrap_or_default();
+        if !url.starts_with("http://") && !url.starts_with("https://") {
+            return Err(self.bad(
+                self.node.at,
+                &format!("its `url` is `{url}`"),
+                "it begins with http:// or https://",
+            ));
+        }
+        let mut headers = Vec::new();
+        if let Some(node) = self.node.get("headers") {
+            let hint = "write {\"NAME\": \"VALUE\"}";
+            let entries = node.entries();
+            let entries = entries.ok_or_else(|| self.bad(node.at, "`headers` must be an object", hint))?;
+            for entry in entries {
+                let what = format!("the header `{}` must be a string", entry.key);
+                let value = entry.value.str().ok_or_else(|| self.bad(entry.at, &what, hint))?;
+                headers.push((Arc::from(&*entry.key), Arc::from(value)));
+            }
+        }
+        let variables = match self.node.get("allowedEnvVars") {
+            None => Some(BTreeSet::new()),
+            Some(node) => {
+                node.items().and_then(|all| all.iter().map(|one| one.str().map(Arc::from)).collect())
+            }
+        };
+        let what = "`allowedEnvVars` must be a list of strings";
+        let variables = variables.ok_or_else(|| self.bad(self.node.at, what, "write [\"NAME\"]"))?;
+        let post = Post { url, headers, variables };
+        for name in post.unlisted() {
+            let message = format!(
+                "a header of a hook on {} has ${name}, which `allowedEnvVars` does not list: it is sent empty",
+                self.event
+            );
+            let hint = format!("add \"{name}\" to its `allowedEnvVars`");
+            self.reader.say(Severity::Warning, "hooks/unlisted-variable", self.node.at, message, Some(&hint));
+        }
+        Ok(post)
+    }
+
+    fn called(&mut self) -> Result<Called, Dropped> {
+        let server = self.text("server")?.unwrap_or_default();
+        let tool = self.text("tool")?.unwrap_or_default();
+        let mut input = String::from("{}");
+        if let Some(node) = self.node.get("input") {
+            if node.entries().is_none() {
+                let what = format!("`input` must be an object, not {}", node.kind());
+                return Err(self.bad(node.at, &what, "write {\"NAME\": \"VALUE\"}"));
+            }
+            input.clear();
+            node.write(&mut input);
+        }
+        let name = format!("{server}/{tool}").into();
+        Ok(Called { server, tool, name, input: input.into() })
+    }
+}
+
 impl Reader<'_> {
     /// One handler: `Ok(None)` when it is sound and of a kind that does not run here.
     pub(crate) fn handler(&mut self, event: &str, node: &Node<'_>) -> Result<Option<Found>, Dropped> {
@@ -210,11 +271,7 @@ impl Reader<'_> {
         let whom = match &*kind {
             "prompt" => Some(Whom::Model),
             "agent" => Some(Whom::Agent),
-            "command" => None,
-            _ => {
-                fields.not_run(&format!("handlers of type `{kind}` are not run yet"));
-                return Ok(None);
-            }
+            _ => None,
         };
         if whom.is_some() && !ASKS.contains(&event) {
             fields.not_run(&format!(
@@ -235,6 +292,8 @@ impl Reader<'_> {
                 }
                 Written::Ask(Ask { whom, prompt, model, goes_on })
             }
+            None if kind == "http" => Written::Post(fields.post()?),
+            None if kind == "mcp_tool" => Written::Tool(fields.called()?),
             None => Written::Command { command: fields.text("command")?.unwrap_or_default(), args },
         };
         let background = background && fields.counts("async", &["command"], &kind);

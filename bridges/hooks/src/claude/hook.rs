@@ -7,7 +7,9 @@ use super::{
     mapping::{Heard, replacement},
     output::{Answer, Terms},
     overlay::Subject,
-    written::Ask,
+    post::Post,
+    tool::Called,
+    written::{Ask, Whom},
 };
 use crate::run::Program;
 use futures::future::LocalBoxFuture;
@@ -19,11 +21,34 @@ use portcullis_runtime::{
 };
 use std::{path::Path, sync::Arc};
 
-/// What a hook does, with what is known of it filled in. Equal work is done once.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+/// What a hook does, with what is known of it filled in.
+#[derive(Debug, Clone)]
 pub(crate) enum Work {
     Process(Program),
     Ask(Ask),
+    Post(Post),
+    Tool(Called),
+}
+
+/// By what the client takes two handlers for one.
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Same<'h> {
+    Process(&'h Program),
+    Ask(Whom, &'h str),
+    /// Whatever its headers are.
+    Post(&'h str),
+    Tool(&'h Called),
+}
+
+impl Work {
+    fn same(&self) -> Same<'_> {
+        match self {
+            Work::Process(program) => Same::Process(program),
+            Work::Ask(ask) => Same::Ask(ask.whom, &ask.prompt),
+            Work::Post(post) => Same::Post(&post.url),
+            Work::Tool(called) => Same::Tool(called),
+        }
+    }
 }
 
 /// A hook, compiled.
@@ -38,9 +63,9 @@ pub(crate) struct Hook {
 
 impl Hook {
     /// Equal keys are one handler: the client runs the last definition only.
-    pub(crate) fn key(&self) -> (&Work, Option<&str>, Option<&str>) {
+    pub(crate) fn key(&self) -> (Same<'_>, Option<&str>, Option<&str>) {
         let plugin = self.origin.plugin.as_ref().map(|plugin| plugin.name.as_str());
-        (&self.work, self.definition.rule_text.as_deref(), plugin)
+        (self.work.same(), self.definition.rule_text.as_deref(), plugin)
     }
 
     /// Does its `if` hold for this call? Its matcher was asked before.

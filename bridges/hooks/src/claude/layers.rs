@@ -2,6 +2,7 @@
 
 use super::{
     config::{self, Definition, File, Origin, Plugin, Scope},
+    post::Bounds,
     rule::Rule,
 };
 use crate::report::{Report, Severity};
@@ -134,6 +135,8 @@ pub(crate) struct Loaded {
     /// Permission rules, with the file each stands in.
     pub(crate) deny: Vec<(Arc<Origin>, Rule)>,
     pub(crate) ask: Vec<(Arc<Origin>, Rule)>,
+    /// What handlers of type `http` may do.
+    pub(crate) bounds: Bounds,
 }
 
 pub(crate) fn load(project: &Path, layers: &Layers, reports: &mut Vec<Report>) -> Loaded {
@@ -209,6 +212,7 @@ fn merge(files: Vec<(Arc<Origin>, File)>, reports: &mut Vec<Report>) -> Loaded {
     let mut skipped = 0;
     for (origin, file) in files {
         loaded.env.extend(file.env);
+        loaded.bounds.add(file.bounds);
         loaded.deny.extend(file.deny.into_iter().map(|rule| (origin.clone(), rule)));
         loaded.ask.extend(file.ask.into_iter().map(|rule| (origin.clone(), rule)));
         if managed_off || (!managed(&origin) && (managed_only || off.is_some())) {

@@ -1,21 +1,26 @@
 //! Does a handler's work once, and takes down what came of it.
 
 use super::{
-    ask::{self, Opinion},
+    ask::{self, Opinion, Unheard},
     environment,
     event::Event,
     hook::{Hook, Work},
     mapping::Heard,
     output::Answer,
     oversize,
+    tool::McpCall,
 };
 use crate::{
+    http,
     records::{Answered, Invoked},
     run::{self, Job},
 };
 use portcullis_process::{Ending, Finished, Permits, SpawnError, Status};
 use portcullis_runtime::{OwnRecord, Scene};
-use std::time::Duration;
+use std::{
+    future::Future,
+    time::{Duration, Instant},
+};
 use tracing::Instrument;
 
 /// What came of a handler's work.
@@ -24,6 +29,32 @@ pub(crate) enum Ran {
     Process(Result<Finished, SpawnError>),
     /// A question was put.
     Asked(Opinion),
+    /// A server was asked, or a tool.
+    Told(Told),
+}
+
+/// A text from elsewhere.
+pub(crate) struct Told {
+    status: Option<u16>,
+    cut: bool,
+    said: Result<String, Unheard>,
+    took: Duration,
+}
+
+impl Told {
+    /// Waits for it, up to a limit.
+    async fn by(
+        limit: Duration,
+        work: impl Future<Output = Result<(String, Option<u16>, bool), (String, Option<u16>)>>,
+    ) -> Told {
+        let from = Instant::now();
+        let (said, status, cut) = match tokio::time::timeout(limit, work).await {
+            Err(_) => (Err(Unheard::TimedOut), None, false),
+            Ok(Ok((text, status, cut))) => (Ok(text), status, cut),
+            Ok(Err((why, status))) => (Err(Unheard::Failed(why)), status, false),
+        };
+        Told { status, cut, said, took: from.elapsed() }
+    }
 }
 
 impl Hook {
@@ -47,6 +78,10 @@ impl Hook {
         let mut answer = match (&ran, &self.work) {
             (Ran::Asked(opinion), Work::Ask(ask)) => terms.judged(ask, opinion),
             (Ran::Asked(_), _) => Answer::default(),
+            (Ran::Told(told), _) => match &told.said {
+                Ok(text) => terms.told(text, told.cut),
+                Err(unheard) => terms.unheard(unheard),
+            },
             (Ran::Process(ran), _) => terms.read(ran),
         };
         look(&mut answer);
@@ -74,6 +109,33 @@ impl Hook {
                 let env = environment::of_run(&house.env, scene, &cwd, self.origin.plugin.as_ref());
                 let job = Job { program: program.clone(), env, cwd, stdin, limit, permits };
                 Ran::Process(run::run(job).await)
+            }
+            Work::Post(post) => {
+                let cwd = environment::directory(scene, &house.project);
+                let env = environment::of_run(&house.env, scene, &cwd, self.origin.plugin.as_ref());
+                let request = post.request(&stdin, &house.bounds, &env);
+                let work = async {
+                    let answer = http::post(request).await.map_err(|why| (why, None))?;
+                    match answer.status {
+                        200..=299 => Ok((answer.body, Some(answer.status), answer.cut)),
+                        status => Err((format!("HTTP {status} from {}", post.url), Some(status))),
+                    }
+                };
+                Ran::Told(Told::by(limit, work).await)
+            }
+            Work::Tool(called) => {
+                let work = async {
+                    let failed = |why: String| (why, None);
+                    let arguments =
+                        called.arguments(&stdin).map_err(|refused| failed(refused.to_string()))?;
+                    let tools =
+                        house.tools.as_ref().ok_or_else(|| failed("there are no MCP servers".into()))?;
+                    let (server, tool) = (called.server.clone(), called.tool.clone());
+                    let answer = tools.call(McpCall { scene: scene.clone(), server, tool, arguments }).await;
+                    let answer = answer.map_err(failed)?;
+                    if answer.error { Err(failed(answer.text)) } else { Ok((answer.text, None, false)) }
+                };
+                Ran::Told(Told::by(limit, work).await)
             }
             Work::Ask(ask) => {
                 let from = (house.advisor.as_ref(), &*house.questions);
@@ -121,6 +183,12 @@ impl Hook {
                 result.stderr = &stderr;
             }
             Ran::Process(Err(_)) => {}
+            Ran::Told(told) => {
+                result.ms = millis(told.took);
+                result.status = told.status;
+                result.cut = told.cut;
+                result.timed_out = matches!(told.said, Err(Unheard::TimedOut));
+            }
             Ran::Asked(opinion) => {
                 result.ms = millis(opinion.took);
                 match &opinion.said {
@@ -130,7 +198,7 @@ impl Hook {
                         result.usage = advice.usage.as_ref();
                         result.agent = advice.agent.as_ref();
                     }
-                    Err(unheard) => result.timed_out = matches!(unheard, ask::Unheard::TimedOut),
+                    Err(unheard) => result.timed_out = matches!(unheard, Unheard::TimedOut),
                 }
             }
         }

@@ -20,8 +20,10 @@ mod oversize;
 mod pattern;
 mod payload;
 mod permissions;
+mod post;
 mod rule;
 mod said;
+mod tool;
 mod transcript;
 mod written;
 
@@ -30,6 +32,7 @@ pub use explain::{Considered, Explanation, HookInfo, Moment};
 pub use layers::{Layers, PluginLayer};
 pub use options::{Each, Fidelity, OnFailure, Only, Options, TellLate};
 pub use overlay::{HookTerms, Overlays};
+pub use tool::{McpCall, McpText, McpTools};
 pub use transcript::Transcript;
 
 use crate::{
@@ -83,6 +86,9 @@ struct House {
     /// Of hooks that nobody waits for.
     background: Permits,
     advisor: Option<Arc<dyn Advisor>>,
+    tools: Option<Arc<dyn McpTools>>,
+    /// What the settings let handlers of type `http` do.
+    bounds: Arc<post::Bounds>,
     /// Places for questions.
     questions: Arc<Semaphore>,
 }
@@ -92,6 +98,10 @@ impl House {
     fn cannot(&self, definition: &Definition) -> Option<&'static str> {
         match &definition.written {
             Written::Ask(_) if self.advisor.is_none() => Some("this host provides no model for hooks"),
+            Written::Tool(_) if self.tools.is_none() => Some("this host provides no MCP servers for hooks"),
+            Written::Post(post) if !self.bounds.allow(&post.url) => {
+                Some("`allowedHttpHookUrls` does not have its address")
+            }
             _ => None,
         }
     }
@@ -195,6 +205,8 @@ impl ClaudeHooks {
             late: options.late,
             background: in_background,
             advisor: options.advisor,
+            tools: options.mcp,
+            bounds: loaded.bounds.into(),
             questions: Arc::new(Semaphore::new(ask::AT_ONCE)),
         });
         let permissions = Permissions::new(house.project.clone(), loaded.deny, loaded.ask);
@@ -398,6 +410,8 @@ fn work(definition: &Definition, origin: &Origin, project: &Path) -> Work {
             Work::Process(Program::Exec { command: fill(command), args })
         }
         Written::Ask(ask) => Work::Ask(ask.clone()),
+        Written::Post(post) => Work::Post(post.clone()),
+        Written::Tool(called) => Work::Tool(called.clone()),
     }
 }
 

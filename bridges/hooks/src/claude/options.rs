@@ -5,6 +5,7 @@ use super::{
     explain::HookInfo,
     layers::Layers,
     overlay::{HookTerms, Overlays, Said},
+    tool::McpTools,
 };
 use portcullis_process::Permits;
 use portcullis_runtime::{Advisor, Scene};
@@ -65,6 +66,8 @@ pub struct Options {
     /// Who answers hooks of type `prompt` and `agent`: usually the runtime they are mounted in, by its `SessionAdvisor`.
     /// Default: nobody, and such hooks are reported and do not run.
     pub advisor: Option<Arc<dyn Advisor>>,
+    /// Who calls tools of MCP servers for hooks of type `mcp_tool`. Default: nobody, and such hooks are reported and do not run.
+    pub mcp: Option<Arc<dyn McpTools>>,
     /// Who is told what hooks in the background (`async: true`) said. Default: nobody, and their context is dropped.
     pub late: Option<TellLate>,
 }
@@ -168,6 +171,12 @@ impl Options {
         self
     }
 
+    /// Has this one call tools of MCP servers for hooks of type `mcp_tool`.
+    pub fn mcp(mut self, tools: impl McpTools) -> Options {
+        self.mcp = Some(Arc::new(tools));
+        self
+    }
+
     /// Tells this what hooks in the background said.
     pub fn late(mut self, tell: impl Fn(Late) + Send + Sync + 'static) -> Options {
         self.late = Some(Arc::new(tell));
@@ -192,6 +201,7 @@ impl std::fmt::Debug for Options {
             .field("transcripts", &self.transcripts)
             .field("permits", &self.permits)
             .field("advisor", &self.advisor.is_some())
+            .field("mcp", &self.mcp.is_some())
             .field("only", &self.only.is_some())
             .field("late", &self.late.is_some())
             .field("env", &self.env.iter().map(|(name, _)| name).collect::<Vec<_>>())

@@ -113,9 +113,9 @@ impl Terms<'_> {
         }
         let code = finished.status.shell_code();
         let stderr = finished.stderr.text();
-        match (code, self.stdout(finished)) {
+        match (code, self.stdout(&finished.stdout.text(), finished.stdout.is_cut())) {
             (_, Stdout::Json(said)) if code != Some(2) || said.blocks(self.event) => {
-                self.said(*said, finished)
+                self.said(*said, finished.pipe_held)
             }
             (Some(2), stdout) => {
                 let stderr = if stderr.trim().is_empty() { NO_STDERR } else { &stderr };
@@ -146,11 +146,21 @@ impl Terms<'_> {
         }
     }
 
-    fn stdout(&self, finished: &Finished) -> Stdout {
-        let text = finished.stdout.text();
-        let text = json::trim(&text);
-        if finished.stdout.is_cut() && text.starts_with('{') {
-            return Stdout::Broken(format!("it printed more than {} bytes", finished.stdout.bytes.len()));
+    /// A text that stands for what a command prints before it ends well.
+    pub(super) fn told(&self, text: &str, cut: bool) -> Answer {
+        match self.stdout(text, cut) {
+            Stdout::Json(said) => self.said(*said, false),
+            Stdout::Broken(why) => self.failed("failed", why.clone(), &why),
+            Stdout::Plain(text) => {
+                Answer { plain: Some(text).filter(|text| !text.is_empty()), ..Answer::default() }
+            }
+        }
+    }
+
+    fn stdout(&self, text: &str, cut: bool) -> Stdout {
+        let text = json::trim(text);
+        if cut && text.starts_with('{') {
+            return Stdout::Broken("it said more than is kept".into());
         }
         if !(text.starts_with('{') && text.ends_with('}')) {
             return Stdout::Plain(text.into());
@@ -173,7 +183,8 @@ impl Terms<'_> {
         }
     }
 
-    fn said(&self, said: said::Said, finished: &Finished) -> Answer {
+    /// `held`: more may have been on its way.
+    fn said(&self, said: said::Said, held: bool) -> Answer {
         let mut answer = Answer {
             spoken: said.spoken(),
             halt: said.halt(self.event),
@@ -224,7 +235,7 @@ impl Terms<'_> {
         let grants = matches!(answer.verdict, Some(Verdict::Allow))
             || answer.rewrite.is_some()
             || answer.context.is_some();
-        if finished.pipe_held && self.event == Event::PreToolUse && grants && !denied {
+        if held && self.event == Event::PreToolUse && grants && !denied {
             // More may have been on its way: an answer that could be half of one grants nothing.
             let verdict = Verdict::Block(format!(
                 "[{}]: a process it left behind still held its output open, so its answer may be incomplete and was not used",

@@ -1,6 +1,6 @@
 //! What a handler does, as its file says it.
 
-use super::event::Event;
+use super::{event::Event, post::Post, tool::Called};
 use std::{sync::Arc, time::Duration};
 
 /// A handler's work, before placeholders in it are filled in.
@@ -15,6 +15,10 @@ pub(crate) enum Written {
     },
     /// A question to a model.
     Ask(Ask),
+    /// A request to a server.
+    Post(Post),
+    /// A call of a tool of an MCP server.
+    Tool(Called),
 }
 
 /// A question to a model or to an agent.
@@ -45,14 +49,16 @@ impl Written {
             Written::Command { .. } => "command",
             Written::Ask(Ask { whom: Whom::Model, .. }) => "prompt",
             Written::Ask(Ask { whom: Whom::Agent, .. }) => "agent",
+            Written::Post(_) => "http",
+            Written::Tool(_) => "mcp_tool",
         }
     }
 
     /// The time limit of one that sets none.
     pub(crate) fn timeout(&self, event: Event) -> Duration {
         match self {
-            Written::Command { .. } => event.timeout(),
             Written::Ask(ask) => ask.timeout(),
+            _ => event.timeout(),
         }
     }
 
@@ -61,6 +67,8 @@ impl Written {
         match self {
             Written::Command { command, .. } => command,
             Written::Ask(ask) => &ask.prompt,
+            Written::Post(post) => &post.url,
+            Written::Tool(called) => &called.name,
         }
     }
 
@@ -68,7 +76,7 @@ impl Written {
     pub(crate) fn args(&self) -> Option<&[Arc<str>]> {
         match self {
             Written::Command { args, .. } => args.as_deref(),
-            Written::Ask(_) => None,
+            _ => None,
         }
     }
 
@@ -91,6 +99,21 @@ impl Written {
                 add(Some(self.kind()));
                 add(ask.model.as_deref());
                 add(ask.goes_on.then_some("continueOnBlock"));
+            }
+            Written::Post(post) => {
+                add(Some(self.kind()));
+                for (name, value) in &post.headers {
+                    add(Some(name));
+                    add(Some(value));
+                }
+                add(None);
+                post.variables.iter().for_each(|name| add(Some(name)));
+            }
+            Written::Tool(called) => {
+                add(Some(self.kind()));
+                add(Some(&called.server));
+                add(Some(&called.tool));
+                add(Some(&called.input));
             }
         }
     }

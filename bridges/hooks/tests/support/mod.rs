@@ -36,6 +36,7 @@ pub(crate) struct HookResult {
     pub(crate) decision: String,
     pub(crate) exit: Option<i32>,
     pub(crate) signal: Option<i32>,
+    pub(crate) status: Option<u16>,
     pub(crate) ms: u64,
     pub(crate) timed_out: bool,
     pub(crate) cut: bool,
