@@ -43,7 +43,7 @@ pub use agent::{AgentKind, agent_tool};
 pub use builder::{Builder, ForkSessionError, OpenError, Runtime};
 pub use portcullis_actors::{
     Answer, AnswerError, Ask, CancelError, Cancelled, Command, Divergence, Event, Events, ForkFailed, Health,
-    Leftover, LiveCall, ModelAdvisor, PromptRef, ReplayError, Replayed, Session, SessionAdvisor,
+    Late, Leftover, LiveCall, ModelAdvisor, PromptRef, ReplayError, Replayed, Session, SessionAdvisor,
     SessionOptions, Stall, StartError, SubmitError, Taken, Turn, TurnCost, TurnEnds, blocking, replay,
 };
 pub use portcullis_models::ScriptedModel;

@@ -12,8 +12,8 @@ use actix::Addr;
 use async_channel::{Receiver, Sender, TrySendError};
 use portcullis_identity::{Intake, Wait};
 use portcullis_runtime::{
-    Cause, CommandId, Content, EndReason, Journal, JournalError, QueueKind, Seq, SessionId, SessionInfo,
-    Settle, Source,
+    Cause, CommandId, Content, EndReason, Journal, JournalError, OwnRecord, QueueKind, Seq, SessionId,
+    SessionInfo, Settle, Source,
 };
 use std::{
     fmt,
@@ -49,6 +49,8 @@ impl Knock {
 pub(crate) struct Submit {
     pub(crate) kind: QueueKind,
     pub(crate) contents: Vec<Content>,
+    /// Records of an owner, in front of them.
+    pub(crate) beside: Vec<OwnRecord>,
     pub(crate) source: Source,
     pub(crate) command: Option<CommandId>,
     /// The turn, for what opens one.
@@ -140,6 +142,12 @@ pub enum SubmitError {
     /// A prompt says nothing.
     #[error("a prompt says something: this one is empty")]
     Empty,
+    /// A record has a type that only the runtime may write.
+    #[error("a record `{kind}` is the runtime's own to write")]
+    Reserved {
+        /// The type.
+        kind: Arc<str>,
+    },
     /// The command's name is that of another command: one that answered or cancelled.
     #[error("`{command}` is the name of another command in this session: give this one its own")]
     Taken {
@@ -186,7 +194,8 @@ impl Session {
         command: Option<CommandId>,
     ) -> Result<Turn, SubmitError> {
         let contents = said(batch)?;
-        let turn = self.submit(QueueKind::Prompt, contents.clone(), Source::User, command).await?;
+        let turn =
+            self.submit(QueueKind::Prompt, contents.clone(), Vec::new(), Source::User, command).await?;
         turn.ok_or(SubmitError::Closed { prompts: contents })
     }
 
@@ -202,7 +211,8 @@ impl Session {
         command: Option<CommandId>,
     ) -> Result<Turn, SubmitError> {
         let contents = said([text])?;
-        let turn = self.submit(QueueKind::Steering, contents.clone(), Source::User, command).await?;
+        let turn =
+            self.submit(QueueKind::Steering, contents.clone(), Vec::new(), Source::User, command).await?;
         turn.ok_or(SubmitError::Closed { prompts: contents })
     }
 
@@ -219,20 +229,21 @@ impl Session {
         command: Option<CommandId>,
     ) -> Result<(), SubmitError> {
         let contents = said([text])?;
-        self.submit(QueueKind::Inject, contents, Source::owner(owner), command).await.map(|_| ())
+        self.submit(QueueKind::Inject, contents, Vec::new(), Source::owner(owner), command).await.map(|_| ())
     }
 
-    async fn submit(
+    pub(crate) async fn submit(
         &self,
         kind: QueueKind,
         contents: Vec<Content>,
+        beside: Vec<OwnRecord>,
         source: Source,
         command: Option<CommandId>,
     ) -> Result<Option<Turn>, SubmitError> {
         let Some(_inside) = self.inner.intake.enter() else {
             return Err(SubmitError::Draining { prompts: contents });
         };
-        let (submit, answered) = submit(kind, contents.clone(), source, command.clone());
+        let (submit, answered) = submit(kind, contents.clone(), beside, source, command.clone());
         if self.inner.ingress.send(submit).await.is_err() {
             return Err(SubmitError::Closed { prompts: contents });
         }
@@ -246,7 +257,7 @@ impl Session {
         let Some(_inside) = self.inner.intake.enter() else {
             return Err(SubmitError::Draining { prompts: contents });
         };
-        let (submit, answered) = submit(QueueKind::Prompt, contents.clone(), Source::User, None);
+        let (submit, answered) = submit(QueueKind::Prompt, contents.clone(), Vec::new(), Source::User, None);
         match self.inner.ingress.try_send(submit) {
             Ok(()) => {
                 self.inner.stir();
@@ -314,11 +325,12 @@ type Accepted = oneshot::Receiver<Result<Option<Turn>, Unqueued>>;
 fn submit(
     kind: QueueKind,
     contents: Vec<Content>,
+    beside: Vec<OwnRecord>,
     source: Source,
     command: Option<CommandId>,
 ) -> (Knock, Accepted) {
     let (reply, answered) = oneshot::channel();
-    (Knock::Submit(Submit { kind, contents, source, command, reply }), answered)
+    (Knock::Submit(Submit { kind, contents, beside, source, command, reply }), answered)
 }
 
 async fn accepted(

@@ -23,6 +23,7 @@ mod handles;
 mod hooks;
 mod host;
 mod judge;
+mod late;
 mod leave;
 mod ledger;
 mod pipeline;
@@ -45,6 +46,7 @@ pub use events::{Event, Events};
 pub use fork::ForkFailed;
 pub use handles::{Session, SubmitError, Turn, TurnCost, TurnEnds};
 pub use host::OpenError;
+pub use late::Late;
 #[doc(hidden)]
 pub use ledger::Ledger;
 pub use replay::{Divergence, ReplayError, Replayed, Taken, replay};

@@ -95,7 +95,10 @@ impl SessionActor {
         let mut command = submit.command;
         let cell = submit.kind.opens_turn().then(Settle::new);
         let cx = self.cx.clone();
-        let drafts = submit
+        let beside = submit.beside.into_iter().map(|own| Draft::new(At::session(), Body::Own(own)));
+        let mut drafts: Vec<Draft> = beside.collect();
+        let before = drafts.len() as u64;
+        let queued = submit
             .contents
             .into_iter()
             .map(|content| {
@@ -104,8 +107,9 @@ impl SessionActor {
                 Draft::new(At::session(), queued).of_command(command.take())
             })
             .collect::<Vec<_>>();
-        let first = cx.ledger.read(|s| s.head());
-        let count = drafts.len() as u64;
+        let first = cx.ledger.read(|s| portcullis_runtime::Seq(s.head().0 + before));
+        let count = queued.len() as u64;
+        drafts.extend(queued);
         // With no turn open, the one that takes these prompts opens in the same append.
         let idle = !self.cx.driving.get();
         let mut taken = None;

@@ -73,12 +73,13 @@
 //!   are sealed before anyone is asked about it. With `interrupt` the step's other calls still run.
 //! - `defer` asks a person; the call waits with its turn open.
 //! - Feedback of a Stop hook reaches the model once.
-//! - A hook that prints `{"async":true}` first is waited for all the same; what it says after that does not count.
 //! - `session_id` is the session's name here; `prompt_id` is derived from it, and in a subagent is that of what the subagent was
 //!   asked, not of the user's prompt behind it. `agent_id` is derived from the name of the subagent's session; `effort`, `mcp_server`, and what SessionStart
 //!   says about a resumed conversation's tokens are never sent. `CLAUDE_ENV_FILE` is not set.
-//! - A hook with `async` is started and not waited for; its records and its context go to the host ([`Options::late`]) when it
-//!   has ended. With `asyncRewake` beside it the feedback waits for the next request, where the client would wake the model.
+//! - A hook in the background (`async`, or `{"async":true}` as its first line of output) is not waited for; its records and what
+//!   it says go to the host ([`Options::late`]) when it has ended, for the session's log. With `asyncRewake` beside `async`, exit
+//!   code 2 is said to wake the model: the host then steers the open turn with it, or opens one. `asyncTimeout` is a limit beside
+//!   the hook's own.
 //! - An expression as matcher whose matching could take exponentially long is refused, and reported.
 //!
 //! # The transcript

@@ -88,6 +88,7 @@ fn exit_code_2_is_told_later_or_not_at_all() {
             assert_eq!(replies[0].decision, Review::accept());
             let late = told.recv_timeout(PATIENCE).unwrap();
             assert_eq!(late.context.iter().map(|text| &**text).collect::<Vec<_>>(), expected);
+            assert_eq!(late.wakes, !expected.is_empty());
         });
     }
     // Alone, `asyncRewake` changes nothing: the hook is waited for.
@@ -121,5 +122,50 @@ fn it_is_held_to_its_limit_and_ends_with_its_thread() {
     while alive() {
         assert!(Instant::now() < until, "it outlived its thread");
         std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+// C-BRIDGE-1: the first line of output sends a hook into the background; what it says after that is heard when it ends.
+#[test]
+fn a_hook_goes_into_the_background_itself() {
+    let context = r#"{"hookSpecificOutput":{"hookEventName":"PostToolUse","additionalContext":"later"},"decision":"block","reason":"ignored"}"#;
+    let waits = format!(
+        "cat > seen; echo '{{\"async\":true}}'; while [ ! -e go ]; do sleep 0.02; done; printf '%s' '{context}'"
+    );
+    // One that is over before anybody has looked.
+    let ends = format!("cat > seen; touch go; printf '%s\\n%s' '{{\"async\":true}}' '{context}'");
+    for command in [waits, ends] {
+        let project = Project::with("PostToolUse", &command, "");
+        start::<PostExecute>(&project, returned(&project), |told, replies| {
+            let [reply] = &replies[..] else { panic!("{}", replies.len()) };
+            assert_eq!(reply.decision, Review::accept());
+            assert!(reply.context.is_empty() && reply.records.is_empty() && reply.failure.is_none());
+            std::fs::write(project.path().join("go"), "").unwrap();
+            let late = told.recv_timeout(PATIENCE).unwrap();
+            assert_eq!((late.context, late.wakes), (vec!["later".into()], false));
+            assert_eq!(late.records.len(), 2);
+        });
+    }
+}
+
+// C-BRIDGE-7: the limit that such a hook sets itself ends it.
+#[test]
+fn a_hook_that_went_there_is_held_to_its_limit() {
+    let command = r#"echo '{"async":true,"asyncTimeout":200}'; exec sleep 300"#;
+    let project = Project::with("PostToolUse", command, "");
+    start::<PostExecute>(&project, returned(&project), |told, _| {
+        let late = told.recv_timeout(PATIENCE).unwrap();
+        assert!(late.records[1].data.text().contains(r#""timed_out":true"#));
+        assert!(late.context.is_empty());
+    });
+}
+
+// Any other first line is waited behind.
+#[test]
+fn another_first_line_changes_nothing() {
+    for line in [r#"{"async":false}"#, "async", r#"[{"async":true}]"#] {
+        let command = format!("echo '{line}'; echo no >&2; exit 2");
+        let seen = Project::hook("PreToolUse", &command).pre("Bash", "{}");
+        assert_eq!(support::gate(&seen.decisions[0]).0, "deny", "{line}");
     }
 }

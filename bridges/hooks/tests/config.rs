@@ -174,7 +174,6 @@ fn what_does_not_run_is_named() {
         [
             "hooks/event-not-run",
             "hooks/unknown-event",
-            "hooks/async",
             "hooks/handler-not-run",
             "hooks/bad-condition",
             "hooks/bad-matcher",
@@ -190,7 +189,7 @@ fn what_does_not_run_is_named() {
     );
     assert_eq!(reports[0].line, Some(2));
     assert_eq!(reports[1].hint.as_deref(), Some("did you mean PreToolUse?"));
-    assert!(reports[5].message.contains("`Bash(`"));
+    assert!(reports[4].message.contains("`Bash(`"));
     assert!(
         reports.iter().all(|report| report.severity != Severity::Error || report.code == "hooks/permissions")
     );

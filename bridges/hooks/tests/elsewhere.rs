@@ -15,10 +15,13 @@ use std::{
 };
 use support::{Project, gate};
 
+/// First line, headers, body.
+type Request = (String, Vec<String>, String);
+
 /// A server on this machine that gives one answer to everything, and what it was sent: first line, headers, body.
 struct Server {
     port: u16,
-    seen: Arc<Mutex<Vec<(String, Vec<String>, String)>>>,
+    seen: Arc<Mutex<Vec<Request>>>,
 }
 
 impl Server {
@@ -52,14 +55,14 @@ impl Server {
         Project::new(&self.settings(event, fields))
     }
 
-    fn one(&self) -> (String, Vec<String>, String) {
+    fn one(&self) -> Request {
         let seen = self.seen.lock().unwrap();
         assert_eq!(seen.len(), 1);
         seen[0].clone()
     }
 }
 
-fn read(stream: &TcpStream) -> (String, Vec<String>, String) {
+fn read(stream: &TcpStream) -> Request {
     let mut lines = BufReader::new(stream);
     let mut line = || {
         let mut line = String::new();
@@ -140,8 +143,7 @@ fn what_is_no_answer_decides_nothing() {
 #[test]
 fn headers_have_the_variables_they_may_have() {
     let server = Server::answering("200 OK", "");
-    let fields =
-        r#","headers":{"X-A":"v-$HOOK_A","X-B":"${HOOK_B}","X-C":"$HOOK_C."},"allowedEnvVars":["HOOK_A","HOOK_C"]"#;
+    let fields = r#","headers":{"X-A":"v-$HOOK_A","X-B":"${HOOK_B}","X-C":"$HOOK_C."},"allowedEnvVars":["HOOK_A","HOOK_C"]"#;
     let project = server
         .project("PreToolUse", fields)
         .options(|options| options.env("HOOK_A", "a").env("HOOK_B", "b").env("HOOK_C", "c\r\nX-D: d"));
@@ -207,7 +209,8 @@ fn a_server_that_says_nothing_is_left_at_the_limit() {
 #[test]
 fn one_address_is_one_handler() {
     let server = Server::answering("200 OK", "");
-    let handler = |fields: &str| format!(r#"{{"type":"http","url":"http://127.0.0.1:{}/x"{fields}}}"#, server.port);
+    let handler =
+        |fields: &str| format!(r#"{{"type":"http","url":"http://127.0.0.1:{}/x"{fields}}}"#, server.port);
     let (one, two, three) = (handler(""), handler(r#","headers":{"A":"b"}"#), handler(r#","if":"Bash""#));
     let settings = format!(r#"{{"hooks":{{"PreToolUse":[{{"hooks":[{one},{two},{three}]}}]}}}}"#);
     assert_eq!(Project::new(&settings).pre("Bash", "{}").decisions.len(), 2);
@@ -221,7 +224,8 @@ impl McpTools for Tools {
     fn call(&self, call: McpCall) -> BoxFuture<'static, Result<McpText, String>> {
         self.0.lock().unwrap().push(call.clone());
         Box::pin(async move {
-            let reply = call.arguments.root().get("reply").and_then(|reply| reply.as_str().map(|r| r.into_owned()));
+            let reply =
+                call.arguments.root().get("reply").and_then(|reply| reply.as_str().map(|r| r.into_owned()));
             match &*call.tool {
                 "echo" => Ok(McpText::new(reply.unwrap_or_default())),
                 "broken" => Ok(McpText::failed("it broke")),
@@ -251,7 +255,11 @@ fn a_tools_text_decides() {
     assert_eq!(seen.invoked[0].command.as_deref(), Some("srv/echo"));
     let calls = tools.0.lock().unwrap();
     assert_eq!((calls.len(), &*calls[0].server, calls[0].scene.session.id.as_str()), (1, "srv", "s-1"));
-    assert!(calls[0].arguments.text().starts_with(r#"{"cmd":"ls -l","reply":"#), "{}", calls[0].arguments.text());
+    assert!(
+        calls[0].arguments.text().starts_with(r#"{"cmd":"ls -l","reply":"#),
+        "{}",
+        calls[0].arguments.text()
+    );
 }
 
 // C-BRIDGE-3, C-BRIDGE-7

@@ -61,15 +61,16 @@ impl Attending {
     }
 }
 
-/// The model reads it in the next request of the open turn, or in the next turn; it wakes nobody.
+/// Its records get into the log, and what the model should read into a request.
 async fn pass_on(session: &Session, late: Late) {
     if late.session != *session.id() {
         // A subagent has no door of its own, and is gone by now as likely as not.
         return tracing::debug!(handler = %late.handler, "a subagent's background hook said something too late");
     }
-    for text in late.context {
-        if let Err(error) = session.inject("claude", text).await {
-            tracing::warn!(handler = %late.handler, %error, "a background hook's context was not taken");
-        }
+    let mut told = portcullis::Late::new(late.records);
+    told.context = late.context.into_iter().map(Into::into).collect();
+    told.wakes = late.wakes;
+    if let Err(error) = session.late("claude", told).await {
+        tracing::warn!(handler = %late.handler, %error, "what a background hook came to was not taken");
     }
 }

@@ -23,7 +23,7 @@ struct Vector {
 }
 
 /// Differences that are no decisions, so that no vector can show them: what it is about, the client, here.
-const ELSEWHERE: [(&str, &str, &str); 16] = [
+const ELSEWHERE: [(&str, &str, &str); 15] = [
     (
         "several hooks on one event",
         "start together; effects in the order in which they end",
@@ -32,11 +32,10 @@ const ELSEWHERE: [(&str, &str, &str); 16] = [
     ("context of several hooks before a call", "one text", "one text each"),
     ("feedback of a Stop hook", "reaches newer models twice", "reaches the model once"),
     ("a hook's process", "leads a session", "leads a process group"),
-    ("`async` with `asyncRewake`", "exit 2 wakes the model", "what it says waits for the next request"),
     (
-        "`{\"async\":true}` as first line of output",
-        "goes on in the background",
-        "is waited for, and decides nothing",
+        "`async` with `asyncRewake`, exit 2",
+        "wakes the model with a user's message",
+        "steers the open turn, or opens one, in the name of the hooks",
     ),
     (
         "`permission_suggestions`, `updatedPermissions`",
@@ -48,7 +47,7 @@ const ELSEWHERE: [(&str, &str, &str); 16] = [
         "ends the turn at once",
         "ends it when the step's calls have their results",
     ),
-    ("records of an `async` hook", "none", "handed to the host, which cannot append them yet"),
+    ("records of an `async` hook", "none", "in the log when it ends; in a subagent they are dropped"),
     ("`prompt_id` in a subagent", "of the user's prompt", "of what the subagent was asked"),
     (
         "`transcript_path`, `agent_transcript_path`",

@@ -322,14 +322,9 @@ impl Reader<'_> {
             );
             self.say(Severity::Note, "hooks/once", node.at, message, None);
         }
-        if background && (blocks_on_failure || rewakes) {
-            let what = if rewakes { "`asyncRewake`" } else { "`onFailure`" };
-            let why = if rewakes {
-                "does not wake the model here: what it says waits for the next request"
-            } else {
-                "means nothing on a hook that nobody waits for"
-            };
-            self.say(Severity::Warning, "hooks/async", node.at, format!("{what} on {event} {why}"), None);
+        if background && blocks_on_failure {
+            let message = format!("`onFailure` on {event} means nothing on a hook that nobody waits for");
+            self.say(Severity::Warning, "hooks/async", node.at, message, Some("leave out one of the two"));
         }
         Ok(Some(Found {
             written,

@@ -97,7 +97,8 @@ impl Hook {
 
     /// Runs the command once and reads what it said. `look` sees the answer before it is recorded.
     ///
-    /// A hook in the background has said nothing by the time this returns, and nothing it says later decides.
+    /// A hook in the background, or one that goes there, has said nothing by the time this returns, and nothing it says later
+    /// decides.
     async fn hear(
         &self,
         scene: &Scene,
@@ -109,8 +110,11 @@ impl Hook {
             background::leave(self.clone(), scene.clone(), subject, stdin);
             return Heard { answer: Answer::default(), records: Vec::new() };
         }
-        let permits = self.house.permits.clone();
-        self.listen(scene, stdin, permits, look).await
+        let behind = self.catch_up(scene).await;
+        match self.listen(scene, subject, stdin).await {
+            Some(ran) => self.heard(scene, ran, behind.as_deref(), look).await,
+            None => Heard { answer: Answer::default(), records: Vec::new() },
+        }
     }
 }
 

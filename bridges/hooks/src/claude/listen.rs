@@ -2,7 +2,7 @@
 
 use super::{
     ask::{self, Opinion, Unheard},
-    environment,
+    background, environment,
     event::Event,
     hook::{Hook, Work},
     mapping::Heard,
@@ -13,14 +13,15 @@ use super::{
 use crate::{
     http,
     records::{Answered, Invoked},
-    run::{self, Job},
+    run::{self, Job, Program},
 };
 use portcullis_process::{Ending, Finished, Permits, SpawnError, Status};
 use portcullis_runtime::{OwnRecord, Scene};
 use std::{
-    future::Future,
+    future::{Future, ready},
     time::{Duration, Instant},
 };
+use tokio::sync::oneshot;
 use tracing::Instrument;
 
 /// What came of a handler's work.
@@ -31,6 +32,11 @@ pub(crate) enum Ran {
     Asked(Opinion),
     /// A server was asked, or a tool.
     Told(Told),
+    /// A process in the background was ended at the limit that it had set itself.
+    LetGo {
+        /// The limit.
+        limit: Duration,
+    },
 }
 
 /// A text from elsewhere.
@@ -58,22 +64,49 @@ impl Told {
 }
 
 impl Hook {
-    /// Does the work to its end.
-    pub(super) async fn listen(
-        &self,
-        scene: &Scene,
-        stdin: Vec<u8>,
-        permits: Option<Permits>,
-        look: impl FnOnce(&mut Answer),
-    ) -> Heard {
-        let transcripts = &self.house.transcripts;
-        // What hooks cannot read is no reason not to run them.
-        let behind = transcripts.catch_up(&scene.session).await.err().map(|trouble| {
+    /// Makes the transcript what the log is; why it could not be. What hooks cannot read is no reason not to run them.
+    pub(super) async fn catch_up(&self, scene: &Scene) -> Option<String> {
+        let caught_up = self.house.transcripts.catch_up(&scene.session).await;
+        caught_up.err().map(|trouble| {
             tracing::warn!(session = %scene.session.id, %trouble, "a hook finds its transcript behind the log");
             trouble.to_string()
-        });
-        let span = tracing::debug_span!("hook", handler = %self.id);
-        let ran = self.work(scene, stdin, permits).instrument(span).await;
+        })
+    }
+
+    /// Does the work to its end, unless it goes into the background: then nothing.
+    pub(super) async fn listen(&self, scene: &Scene, subject: &str, stdin: Vec<u8>) -> Option<Ran> {
+        let permits = self.house.permits.clone();
+        let Work::Process(program) = &self.work else { return Some(self.work(scene, stdin, permits).await) };
+        let (tell, told) = oneshot::channel();
+        let mut running = Box::pin(self.process(program, scene, stdin, permits, Some(tell)));
+        let ran = tokio::select! {
+            biased;
+            ran = &mut running => ran,
+            Ok(line) = told => match background::goes(&line) {
+                None => running.await,
+                Some(limit) => {
+                    background::let_go(self.clone(), scene.clone(), subject, limit, running);
+                    return None;
+                }
+            },
+        };
+        match &ran {
+            Ran::Process(Ok(finished)) if background::had_gone(finished) => {
+                background::let_go(self.clone(), scene.clone(), subject, None, ready(ran));
+                None
+            }
+            _ => Some(ran),
+        }
+    }
+
+    /// Reads what came of it. `look` sees the answer before it is recorded; `behind`: its transcript was, and why.
+    pub(super) async fn heard(
+        &self,
+        scene: &Scene,
+        ran: Ran,
+        behind: Option<&str>,
+        look: impl FnOnce(&mut Answer),
+    ) -> Heard {
         let terms = self.terms();
         let mut answer = match (&ran, &self.work) {
             (Ran::Asked(opinion), Work::Ask(ask)) => terms.judged(ask, opinion),
@@ -83,13 +116,15 @@ impl Hook {
                 Err(unheard) => terms.unheard(unheard),
             },
             (Ran::Process(ran), _) => terms.read(ran),
+            (Ran::LetGo { .. }, _) => terms.unheard(&Unheard::TimedOut),
         };
         look(&mut answer);
-        let records = self.records(&ran, &answer, behind.as_deref());
+        let records = self.records(&ran, &answer, behind);
         if self.house.shadow {
             answer = answer.in_shadow();
         }
-        let folder = || transcripts.folder().join(scene.session.root.as_str()).join("tool-results");
+        let folder =
+            || self.house.transcripts.folder().join(scene.session.root.as_str()).join("tool-results");
         if let Some(text) = answer.plain.take()
             && matches!(self.definition.event, Event::SessionStart | Event::UserPromptSubmit)
         {
@@ -101,15 +136,26 @@ impl Hook {
         Heard { answer, records }
     }
 
-    async fn work(&self, scene: &Scene, stdin: Vec<u8>, permits: Option<Permits>) -> Ran {
+    fn process(
+        &self,
+        program: &Program,
+        scene: &Scene,
+        stdin: Vec<u8>,
+        permits: Option<Permits>,
+        first_line: Option<oneshot::Sender<Vec<u8>>>,
+    ) -> impl Future<Output = Ran> + Send + 'static {
+        let (house, limit) = (&*self.house, self.definition.timeout);
+        let cwd = environment::directory(scene, &house.project);
+        let env = environment::of_run(&house.env, scene, &cwd, self.origin.plugin.as_ref());
+        let job = Job { program: program.clone(), env, cwd, stdin, limit, permits, first_line };
+        let span = tracing::debug_span!("hook", handler = %self.id);
+        async move { Ran::Process(run::run(job).await) }.instrument(span)
+    }
+
+    pub(super) async fn work(&self, scene: &Scene, stdin: Vec<u8>, permits: Option<Permits>) -> Ran {
         let (house, limit) = (&*self.house, self.definition.timeout);
         match &self.work {
-            Work::Process(program) => {
-                let cwd = environment::directory(scene, &house.project);
-                let env = environment::of_run(&house.env, scene, &cwd, self.origin.plugin.as_ref());
-                let job = Job { program: program.clone(), env, cwd, stdin, limit, permits };
-                Ran::Process(run::run(job).await)
-            }
+            Work::Process(program) => self.process(program, scene, stdin, permits, None).await,
             Work::Post(post) => {
                 let cwd = environment::directory(scene, &house.project);
                 let env = environment::of_run(&house.env, scene, &cwd, self.origin.plugin.as_ref());
@@ -183,6 +229,10 @@ impl Hook {
                 result.stderr = &stderr;
             }
             Ran::Process(Err(_)) => {}
+            Ran::LetGo { limit } => {
+                result.ms = millis(*limit);
+                result.timed_out = true;
+            }
             Ran::Told(told) => {
                 result.ms = millis(told.took);
                 result.status = told.status;

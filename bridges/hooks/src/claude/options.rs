@@ -72,8 +72,8 @@ pub struct Options {
     pub late: Option<TellLate>,
 }
 
-/// Takes what a hook in the background came to. Short: it runs on the thread that holds the session. A host usually has
-/// `Session::inject` take the context.
+/// Takes what a hook in the background came to. Short: it runs on the thread that holds the session. A host has
+/// `Session::late` take all of it.
 pub type TellLate = Arc<dyn Fn(Late) + Send + Sync>;
 
 /// Changes what holds for a hook.

@@ -165,13 +165,6 @@ impl Terms<'_> {
         if !(text.starts_with('{') && text.ends_with('}')) {
             return Stdout::Plain(text.into());
         }
-        // A first line of this kind takes back what an awaited hook is; the rest was never meant as an answer.
-        if let Some((first, _)) = text.split_once('\n')
-            && let Ok(node) = json::parse(first)
-            && node.get("async").and_then(json::Node::bool) == Some(true)
-        {
-            return Stdout::Json(Box::new(said::Said { background: true, ..said::Said::default() }));
-        }
         match json::parse(text) {
             Err(fault) => {
                 Stdout::Broken(format!("what it printed looks like JSON and is not: {}", fault.problem))
