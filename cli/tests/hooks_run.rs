@@ -109,7 +109,7 @@ fn a_background_hook_is_heard_in_a_later_request() {
         echo '{"hookSpecificOutput":{"hookEventName":"PostToolUse","additionalContext":"from the background"}}'"#;
     // The first turn lets it speak when its own model has said all, and ends once it was heard.
     let stop = r#"touch go
-        until "$PORTCULLIS" log "$CLAUDE_PROJECT_DIR" run-1 --json | grep -q '"inject"'; do sleep 0.1; done"#;
+        until "$PORTCULLIS" log "$CLAUDE_PROJECT_DIR" run-1 --json | grep -q '"kind":"hook"'; do sleep 0.1; done"#;
     let settings = format!(
         "{{\"hooks\":{{{},{}}}}}",
         hook("PostToolUse", late, r#","async":true"#),

@@ -367,7 +367,10 @@ fn off_switches() {
 fn names_depend_on_the_definition_alone() {
     let hook = |text: &str| command(text);
     let names = |text: &str| -> Vec<String> {
-        Project::new(text).load().0.introspect().iter().map(|row| row.id.handler.to_string()).collect()
+        // The bridge's own observer has no limit.
+        let rows = Project::new(text).load().0.introspect();
+        let hooks = rows.iter().filter(|row| row.limit_ms.is_some());
+        hooks.map(|row| row.id.handler.to_string()).collect()
     };
     let one =
         names(&format!(r#"{{"hooks":{{"PreToolUse":[{{"matcher":"Bash","hooks":[{}]}}]}}}}"#, hook("x")));
@@ -406,6 +409,8 @@ fn introspection_shows_every_handler() {
             (Point::PromptSubmit, "UserPromptSubmit".into(), "proceeds".into(), Some(30_000), false),
             (Point::Rewrite, "PreToolUse Bash if Bash(git *)".into(), "blocks".into(), Some(2_500), false),
             (Point::PostExecute, "PostToolUseFailure".into(), "proceeds".into(), Some(600_000), false),
+            // Who keeps the transcript for them.
+            (Point::TurnEnd, "*".into(), "reported".into(), None, true),
         ]
     );
     assert!(table.is_bare::<SessionStart>() && table.is_bare::<TurnContinuation>());
