@@ -25,6 +25,7 @@ pub struct Builder {
     arbiters: Option<usize>,
     idle_after: Option<Duration>,
     asks_expire_after: Option<Duration>,
+    inbox_every: Option<Duration>,
     required: Vec<String>,
     advisors: Vec<SessionAdvisor>,
 }
@@ -120,6 +121,14 @@ impl Builder {
         self
     }
 
+    /// Looks this often whether others have put commands into the inboxes of this runtime's sessions ([`Journal::submit`]), and
+    /// has them done; a session that is away comes back for it. Without this, inboxes are looked into when a session is
+    /// opened or comes back.
+    pub fn inbox_every(mut self, time: Duration) -> Builder {
+        self.inbox_every = Some(time);
+        self
+    }
+
     /// Questions to a person expire after this time, in whole milliseconds: the call is refused, and the model is told that
     /// nobody answered. The time is in the question's record, so it also runs while no process has the session; what is
     /// overdue then is settled when the session is opened. Without this a question waits for ever.
@@ -152,6 +161,7 @@ impl Builder {
             arbiters: self.arbiters,
             idle_after: self.idle_after,
             asks_expire_after: self.asks_expire_after,
+            inbox_every: self.inbox_every,
             required: self.required,
         };
         let inner = portcullis_actors::Runtime::start(config).await?;
@@ -206,6 +216,7 @@ impl Runtime {
             arbiters: None,
             idle_after: Some(IDLE_AFTER),
             asks_expire_after: None,
+            inbox_every: None,
             required: Vec::new(),
             advisors: Vec::new(),
         }

@@ -11,8 +11,8 @@ use crate::{
 };
 use actix::prelude::*;
 use portcullis_runtime::{
-    At, Body, Cause, CauseName, CommandId, Content, Draft, EndReason, JournalError, Seq, SessionCommand,
-    SessionWithdrawn, Source, Ticket, TurnCancelled,
+    At, Body, Cause, CauseName, CommandId, Content, Draft, EndReason, JournalError, RequestId, Seq,
+    SessionCommand, SessionWithdrawn, Source, Ticket, TurnCancelled,
     law::{Caused, Whereabouts},
 };
 use std::sync::Arc;
@@ -153,7 +153,7 @@ impl Command {
 
     /// [`Session::answer`]. Sent again: `Ok`, if the first one settled the question.
     pub async fn answer(&self, ask: &Ask, answer: Answer) -> Result<(), AnswerError> {
-        if let Some(told) = self.answered(ask).await? {
+        if let Some(told) = self.told(&ask.id).await? {
             return told;
         }
         let command = Some(self.id.clone());
@@ -164,7 +164,7 @@ impl Command {
                 committed.wait().await
             }
             // By the first one, between our two looks.
-            Err(AnswerError::Settled) => match self.answered(ask).await? {
+            Err(AnswerError::Settled) => match self.told(&ask.id).await? {
                 Some(told) => told,
                 None => Err(AnswerError::Settled),
             },
@@ -173,12 +173,15 @@ impl Command {
     }
 
     /// What this command's answer was told the first time.
-    async fn answered(&self, ask: &Ask) -> Result<Option<Result<(), AnswerError>>, AnswerError> {
+    pub(crate) async fn told(
+        &self,
+        request: &RequestId,
+    ) -> Result<Option<Result<(), AnswerError>>, AnswerError> {
         let (reply, answered) = oneshot::channel();
         self.session.knock(Knock::Recall(Recall { command: self.id.clone(), reply })).await;
         let known = answered.await.map_err(|_| AnswerError::Closed)??;
         Ok(known.map(|known| match known {
-            Caused::Answered(request) if request == ask.id => Ok(()),
+            Caused::Answered(answered) if answered == *request => Ok(()),
             _ => Err(AnswerError::Taken(self.id.clone())),
         }))
     }

@@ -5,6 +5,7 @@ use crate::{
     control::Control,
     cx::{Room, SessionCx},
     handles::{INGRESS, Session, SessionInner},
+    inbox,
     leave::looks,
     ledger::{Ledger, SNAPSHOT_RECORDS, now_ms},
     presence::Presence,
@@ -27,7 +28,7 @@ use std::{
     collections::HashMap,
     panic::AssertUnwindSafe,
     rc::Rc,
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -133,6 +134,10 @@ impl Actor for Host {
         if let Some(idle_after) = self.kit.shared.idle_after {
             ctx.run_interval(looks(idle_after), move |host, _| host.look(idle_after));
         }
+        let every = self.kit.shared.inbox_every.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(every) = every {
+            self.watch_inboxes(every);
+        }
     }
 }
 
@@ -176,6 +181,7 @@ impl actix::Handler<Open> for Host {
         drop(sessions);
         let host = self.parts();
         let Open(opening, under_way) = open;
+        let root = opening.child.is_none() && opening.cue.is_none();
         Box::pin(async move {
             let opened = async {
                 if host.is_closed() {
@@ -188,6 +194,10 @@ impl actix::Handler<Open> for Host {
                     return Err(OpenError::Draining);
                 }
                 host.sessions.borrow_mut().insert(session.id().clone(), actor);
+                if root {
+                    // Before whoever opens it has it.
+                    inbox::drain(&host.kit.shared, &session).await;
+                }
                 Ok(session)
             }
             .await;

@@ -9,6 +9,7 @@ use crate::{
     cx::{SessionCx, Wait},
     handles::{Session, SessionInner, TurnCost, TurnDone},
     host::{Again, Host, OpenError, contained, open_session},
+    inbox,
     ledger::time_left,
     runtime::Shared,
     session::{Drain, SessionActor},
@@ -193,6 +194,7 @@ impl Host {
             }
             Ok((session, actor)) => {
                 self.sessions.borrow_mut().insert(session.id().clone(), actor);
+                inbox::drain(&self.kit.shared, &session).await;
             }
             Err(error) => {
                 tracing::warn!(session = %handle.info.id, %error, "a session could not be brought back");

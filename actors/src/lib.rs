@@ -22,6 +22,7 @@ mod fork;
 mod handles;
 mod hooks;
 mod host;
+mod inbox;
 mod judge;
 mod late;
 mod leave;

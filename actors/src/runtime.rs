@@ -4,6 +4,7 @@ use crate::{
     advisor::SessionAdvisor,
     handles::{Session, SessionInner},
     host::{DrainAll, Host, Open, OpenError, Opening},
+    inbox::Inbox,
     leave::Listed,
     session::Parked,
     watchdog::{STALL, Stall, Watchdog},
@@ -45,6 +46,8 @@ pub struct Config {
     pub idle_after: Option<Duration>,
     /// How long a question to a person waits until it expires; `None` for ever.
     pub asks_expire_after: Option<Duration>,
+    /// How often the journal is asked what was put into inboxes by others; `None`: only when a session is opened or comes back.
+    pub inbox_every: Option<Duration>,
     /// Handlers that must be registered, as `owner/handler`: one that is missing is a start error, never ignored.
     pub required: Vec<String>,
 }
@@ -136,6 +139,9 @@ pub(crate) struct Shared {
     pub(crate) idle_after: Option<Duration>,
     /// After which time a question expires.
     pub(crate) asks_expire_after: Option<Duration>,
+    /// How often inboxes are looked into; the host that takes it does.
+    pub(crate) inbox_every: Mutex<Option<Duration>>,
+    pub(crate) inbox: Inbox,
 }
 
 /// Hashes a token's id by its counter, which no two tokens of this runtime share: nothing from outside is hashed here.
@@ -227,6 +233,15 @@ impl Shared {
         match &*self.sessions.get(id)? {
             Listed::Here(cell) => Some(cell.get()?.as_ref().ok()?.inner.host.clone()),
             _ => None,
+        }
+    }
+
+    /// A session of this runtime, in memory or away.
+    pub(crate) fn handle_of(&self, id: &SessionId) -> Option<Session> {
+        match &*self.sessions.get(id)? {
+            Listed::Here(cell) => cell.get()?.ok(),
+            Listed::Kept(session) => Some(session.clone()),
+            Listed::Away(handle) => handle.upgrade().map(|inner| Session { inner }),
         }
     }
 
@@ -325,6 +340,8 @@ impl Runtime {
             sessions: DashMap::new(),
             idle_after: config.idle_after,
             asks_expire_after: config.asks_expire_after,
+            inbox_every: Mutex::new(config.inbox_every),
+            inbox: Inbox::default(),
         });
         let (ready, started) = oneshot::channel();
         let (end, ended) = oneshot::channel();

@@ -35,6 +35,7 @@ async fn rig(
         arbiters: Some(1),
         idle_after: None,
         asks_expire_after: None,
+        inbox_every: None,
         required: vec![],
     };
     let runtime = Runtime::start(config).await.unwrap();

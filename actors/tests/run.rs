@@ -43,6 +43,7 @@ async fn runtime(model: Answers, journal: impl Journal) -> Runtime {
         arbiters: Some(1),
         idle_after: None,
         asks_expire_after: None,
+        inbox_every: None,
         required: vec![],
     };
     Runtime::start(config).await.unwrap()

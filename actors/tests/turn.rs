@@ -583,6 +583,7 @@ async fn a_cancel_beats_the_cut_that_it_causes() {
         arbiters: Some(1),
         idle_after: None,
         asks_expire_after: None,
+        inbox_every: None,
         required: vec![],
     };
     let runtime = portcullis_actors::Runtime::start(config).await.unwrap();

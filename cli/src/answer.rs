@@ -7,10 +7,11 @@ use crate::{
     problem::Problem,
     resume::name_of_root,
     run::{Begun, Plan},
+    send::{Place, named},
     store::each_record,
 };
 use portcullis::{
-    Answer, Body, CommandId, InputResolved, Journal, Reason, RequestId, Resolution, SessionId,
+    Answer, Body, CommandId, InboxCommand, InputResolved, Journal, Reason, RequestId, Resolution, SessionId,
     sqlite::SqliteJournal,
 };
 use std::{
@@ -30,6 +31,11 @@ pub(crate) async fn answer(args: AnswerArgs) -> Result<ExitCode, Problem> {
             return Err(Problem::new(what).next("allow it as it is, or deny it and say what to do instead"));
         }
     };
+    let place = Place::find(&args.dir)?;
+    if place.beside {
+        return beside(place, args.request, args.digest, args.id, answer).await;
+    }
+    drop(place);
     let plan = Plan::read(&args.dir, args.model.as_deref(), &args.layers)?;
     // A project without sessions is told so, rather than given an empty journal.
     drop(plan.project.read()?);
@@ -47,14 +53,45 @@ pub(crate) async fn answer(args: AnswerArgs) -> Result<ExitCode, Problem> {
     };
     let name = name_of_root(&journal, &head.session).await?;
     let digest = digest(&journal, &head.session, &request).await?;
-    let other = |meant: &String| meant.is_empty() || !digest.starts_with(&meant.to_lowercase());
-    if let Some(meant) = args.digest.filter(other) {
-        let what =
-            format!("the question `{request}` is about other arguments than those of --digest {meant}");
-        return Err(Problem::new(what).next(format!("theirs is {digest}; read the question again")));
-    }
+    meant(&request, &digest, args.digest)?;
     let begun = Begun::of(plan, journal, name).await?;
     begun.go_on(later(), args.json, Some(Given { request, digest, answer, command }), signals).await
+}
+
+/// The process that has the session is given the answer by way of its inbox.
+async fn beside(
+    place: Place,
+    request: String,
+    of: Option<String>,
+    id: Option<String>,
+    answer: Answer,
+) -> Result<ExitCode, Problem> {
+    let request = RequestId::from_text(request);
+    let heads = place.journal.sessions().await?;
+    let Some(head) = heads.iter().find(|head| head.waits.contains(&request)) else {
+        return Err(not_waiting(&place.journal, &request).await?);
+    };
+    let digest = digest(&place.journal, &head.session, &request).await?;
+    meant(&request, &digest, of)?;
+    let root = name_of_root(&place.journal, &head.session).await?;
+    let (allow, reason) = match answer {
+        Answer::Allow => (true, None),
+        Answer::Refuse(reason) => (false, reason),
+    };
+    place.post(&root, named(id)?, &InboxCommand::Answer { request, digest, allow, reason }).await
+}
+
+/// The question is about the arguments that are meant.
+fn meant(request: &RequestId, digest: &str, meant: Option<String>) -> Result<(), Problem> {
+    let other = |meant: &String| meant.is_empty() || !digest.starts_with(&meant.to_lowercase());
+    match meant.filter(other) {
+        None => Ok(()),
+        Some(meant) => {
+            let what =
+                format!("the question `{request}` is about other arguments than those of --digest {meant}");
+            Err(Problem::new(what).next(format!("theirs is {digest}; read the question again")))
+        }
+    }
 }
 
 /// The session in which this very command has settled the question, if one has.
@@ -87,7 +124,7 @@ async fn again(
 ) -> Result<ExitCode, Problem> {
     let name = name_of_root(&journal, session).await?;
     let begun = Begun::of(plan, journal, name).await?;
-    if begun.is_over() {
+    if begun.is_over().await? {
         if !json {
             // Whoever closed stdout has the exit code.
             let _ =

@@ -37,13 +37,23 @@ pub(crate) enum Mode {
     /// Answers a question that a session waits with, and goes on with that very call
     ///
     /// `run --detach-on-ask` and `resume` leave questions open and name them; `log` counts them. One answer settles a question,
-    /// once. Afterwards the session goes on as with `resume`.
+    /// once. Afterwards the session goes on as with `resume`. While another process has the session, the answer is put into
+    /// its inbox, and that process goes on.
     Answer(AnswerArgs),
     /// Goes on with a session that was left with its turn open
     ///
     /// Nothing that is in its log is decided, asked or run again. Questions are put on the terminal; without one they stay open,
     /// and the exit code is 3.
     Resume(ResumeArgs),
+    /// Sends a session a prompt, whether or not another process has it
+    ///
+    /// It is put into the session's inbox, on disk. The process that has the session takes it from there at once; if none has,
+    /// `resume` does. Sent again under the same --id, it is not done again.
+    Send(SendArgs),
+    /// Cancels the open turn of a session, whether or not another process has it
+    ///
+    /// By way of the session's inbox, as with `send`.
+    Cancel(CancelArgs),
     /// Lists the sessions of DIR or shows one, and what else can be done with their logs
     ///
     /// A session is shown as the timeline that `run` showed. All of it only reads, so it also works beside a live run; `import`
@@ -111,6 +121,43 @@ pub(crate) struct AnswerArgs {
     /// Prints each record as one line of JSON once it is on disk, and nothing else
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// The arguments of `send`.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "Exit codes: 0 it was taken, or waits, 2 it was refused, or could not be put there.")]
+pub(crate) struct SendArgs {
+    /// The project
+    pub(crate) dir: PathBuf,
+    /// The session
+    pub(crate) session: String,
+    /// What to say
+    pub(crate) text: String,
+    /// For the next step of the open turn; a prompt, if none is open
+    #[arg(long)]
+    pub(crate) steer: bool,
+    /// As context in this name, for the next request: it begins no turn
+    #[arg(long, value_name = "OWNER", conflicts_with = "steer")]
+    pub(crate) context: Option<String>,
+    /// What this is called. Sent again under the same name, it is not done again
+    #[arg(long, value_name = "NAME")]
+    pub(crate) id: Option<String>,
+}
+
+/// The arguments of `cancel`.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "Exit codes: 0 it was taken, or waits, 2 it was refused, or could not be put there.")]
+pub(crate) struct CancelArgs {
+    /// The project
+    pub(crate) dir: PathBuf,
+    /// The session
+    pub(crate) session: String,
+    /// Only what the prompt led to that was sent under this --id: its turn, or the prompt itself while it waits
+    #[arg(long, value_name = "NAME")]
+    pub(crate) prompt: Option<String>,
+    /// What this is called. Sent again under the same name, it cancels nothing that came later
+    #[arg(long, value_name = "NAME")]
+    pub(crate) id: Option<String>,
 }
 
 /// An answer.

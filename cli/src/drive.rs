@@ -112,6 +112,8 @@ pub(crate) struct Drive {
     pub(crate) prompts: Prompts,
     /// What the log held before.
     pub(crate) law: State,
+    /// A turn has begun since then.
+    pub(crate) begun: bool,
     /// The answer to a question from before.
     pub(crate) given: Option<Given>,
     /// Set when it was not taken.
@@ -126,7 +128,7 @@ impl Drive {
         let events = self.session.events(self.law.head());
         let mut driver = Driver {
             reopened: self.law.asks().len(),
-            idle: matches!(self.law.next(None), Next::Idle),
+            idle: !self.begun && matches!(self.law.next(None), Next::Idle),
             desk: Desk::new(),
             turn: None,
             bad: None,

@@ -16,6 +16,7 @@ mod resume;
 mod run;
 mod scratch;
 mod script;
+mod send;
 mod store;
 mod timeline;
 mod whatif;
@@ -37,6 +38,8 @@ fn main() -> ExitCode {
         Mode::Hooks(args) => runtime.block_on(hooks::hooks(args)),
         Mode::Answer(args) => runtime.block_on(answer::answer(args)),
         Mode::Resume(args) => runtime.block_on(resume::resume(args)),
+        Mode::Send(args) => runtime.block_on(send::send(args)),
+        Mode::Cancel(args) => runtime.block_on(send::cancel(args)),
         Mode::WhatIf(args) => runtime.block_on(whatif::what_if(&args)),
         Mode::Log(args) => runtime.block_on(log::log(args)),
     };

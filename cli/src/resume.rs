@@ -23,7 +23,7 @@ pub(crate) async fn resume(args: ResumeArgs) -> Result<ExitCode, Problem> {
         None => the_open_one(&journal).await?,
     };
     let begun = Begun::of(plan, journal, name).await?;
-    if begun.is_over() {
+    if begun.is_over().await? {
         let what = format!("session {} has nothing left to do", begun.name);
         return Err(Problem::new(what).next("its last turn is over, and every prompt of the script was sent"));
     }
@@ -34,7 +34,7 @@ pub(crate) async fn resume(args: ResumeArgs) -> Result<ExitCode, Problem> {
     begun.go_on(channel, args.json, None, signals).await
 }
 
-async fn known(journal: &SqliteJournal, name: &SessionId) -> Result<SessionId, Problem> {
+pub(crate) async fn known(journal: &SqliteJournal, name: &SessionId) -> Result<SessionId, Problem> {
     let heads = journal.sessions().await?;
     if heads.iter().any(|head| head.session == *name) {
         return name_of_root(journal, name).await;
@@ -44,9 +44,9 @@ async fn known(journal: &SqliteJournal, name: &SessionId) -> Result<SessionId, P
         .next(format!("there are: {}", names.join(", "))))
 }
 
-/// The only session whose last turn is not over.
+/// The only session whose last turn is not over, or in whose inbox something waits.
 async fn the_open_one(journal: &SqliteJournal) -> Result<SessionId, Problem> {
-    let mut found = Vec::new();
+    let (mut found, posted) = (Vec::new(), journal.posted().await?);
     for head in journal.sessions().await? {
         let (mut root, mut open) = (true, false);
         each_record(journal, &head.session, |record| match &record.body {
@@ -56,7 +56,7 @@ async fn the_open_one(journal: &SqliteJournal) -> Result<SessionId, Problem> {
             _ => {}
         })
         .await?;
-        if root && open {
+        if root && (open || posted.contains(&head.session)) {
             found.push(head.session);
         }
     }

@@ -46,7 +46,7 @@ pub(crate) async fn run(args: RunArgs) -> Result<ExitCode, Problem> {
         None => unused_name(&journal).await?,
     };
     let begun = Begun::of(plan, journal, name).await?;
-    if begun.is_over() {
+    if begun.is_over().await? {
         let Begun { name, plan, .. } = &begun;
         if args.session.is_none() {
             let what = format!("{} has no turn to play", plan.script.display());
@@ -60,6 +60,9 @@ pub(crate) async fn run(args: RunArgs) -> Result<ExitCode, Problem> {
     let channel = if args.detach_on_ask { Channel::Later } else { Channel::find(args.yes) };
     begun.go_on(channel, args.json, None, signals).await
 }
+
+/// How soon a command from another process is taken.
+const INBOX: Duration = Duration::from_millis(200);
 
 /// What a project's directory says is to be done.
 pub(crate) struct Plan {
@@ -126,9 +129,11 @@ impl Begun {
         }
     }
 
-    /// No turn is open and no prompt of the script is left.
-    pub(crate) fn is_over(&self) -> bool {
-        self.plan.prompts.left() == 0 && matches!(self.law.next(None), portcullis::law::Next::Idle)
+    /// No turn is open, no prompt of the script is left, and nothing waits in the inbox.
+    pub(crate) async fn is_over(&self) -> Result<bool, Problem> {
+        let idle =
+            self.plan.prompts.left() == 0 && matches!(self.law.next(None), portcullis::law::Next::Idle);
+        Ok(idle && self.journal.pending(&self.name).await?.is_empty())
     }
 
     /// Puts the runtime together and drives the session from where its log ends.
@@ -139,13 +144,15 @@ impl Begun {
         given: Option<Given>,
         signals: Signals,
     ) -> Result<ExitCode, Problem> {
-        let Begun { plan, journal, name, law, before } = self;
+        let Begun { mut plan, journal, name, law, before } = self;
+        let (head, log) = (law.head(), journal.clone());
         let runtime = Runtime::builder(plan.model)
             .journal(journal)
             .tools(plan.workspace.tools())
             .mount_deciding(plan.hooks)
             .answers(plan.advisor)
             .arbiters(1)
+            .inbox_every(INBOX)
             .start()
             .await?;
         let mut options = SessionOptions::new(&plan.project.dir).channel("cli");
@@ -153,13 +160,33 @@ impl Begun {
             options = options.approvals();
         }
         let session = runtime.open(name.as_str(), options).await?;
+        // What waited in the inbox is in the log by now, and its turn may be under way.
+        let taken = log.read(&name, head, usize::MAX).await?;
+        drop(log);
+        let mut begun = false;
+        for record in &taken {
+            match &record.body {
+                portcullis::Body::TurnStart(_) => begun = true,
+                portcullis::Body::PromptQueued(queued) => _ = plan.prompts.was_sent(queued),
+                _ => {}
+            }
+        }
         let attending = plan.beside.attend(&session);
         let person = if channel == Channel::Yes { "you, in advance (--yes)" } else { "you" };
         let mut sink = Sink::new(json, name.as_str(), person);
         before.iter().for_each(|record| sink.recall(record));
         let late = Rc::new(Cell::new(false));
-        let drive =
-            Drive { session, channel, prompts: plan.prompts, law, given, late: late.clone(), sink, signals };
+        let drive = Drive {
+            session,
+            channel,
+            prompts: plan.prompts,
+            law,
+            begun,
+            given,
+            late: late.clone(),
+            sink,
+            signals,
+        };
         let fate = drive.run().await;
         let grace = if matches!(fate, Fate::Left(_) | Fate::Waits(_)) { Duration::ZERO } else { GRACE };
         runtime.shutdown(grace).await;

@@ -67,6 +67,15 @@ impl Project {
         Ok(journal)
     }
 
+    /// Opens the journal to write to it, or beside the process that has it; true for that.
+    pub(crate) fn open_or_beside(&self) -> Result<(SqliteJournal, bool), Problem> {
+        match SqliteJournal::open(self.journal()) {
+            Ok(journal) => Ok((journal, false)),
+            Err(OpenError::AlreadyOwned { .. }) => Ok((SqliteJournal::beside(self.journal())?, true)),
+            Err(other) => Err(Problem::new(other)),
+        }
+    }
+
     /// The state is nothing to check in, wherever the project lies.
     fn make_state(&self) -> io::Result<()> {
         fs::create_dir_all(self.state())?;

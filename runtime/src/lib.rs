@@ -49,7 +49,9 @@ pub use frozen::{Frozen, Json, Kind, Place, Refused, Replaced, View, Why};
 pub use ids::{
     BadCommandId, BadSessionId, CallKey, CallPath, CommandId, HandlerId, RequestId, Seq, SessionId,
 };
-pub use journal::{Batch, Claim, Commits, Journal, JournalError, MemoryJournal, Ownership, Ticket};
+pub use journal::{
+    Batch, Claim, Commits, InboxCommand, Journal, JournalError, MemoryJournal, Ownership, Posted, Ticket,
+};
 pub use model::{
     Finish, Message, Model, ModelError, ModelEvent, ModelRequest, RequestHeader, Role, ToolHeader, Usage,
 };

@@ -159,6 +159,7 @@ async fn play(
         required: Vec::new(),
         idle_after: None,
         asks_expire_after: None,
+        inbox_every: None,
     })
     .await?;
     let mut options = SessionOptions::new(&*created.cwd).channel(created.channel.clone()).approvals();

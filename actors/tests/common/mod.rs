@@ -94,6 +94,7 @@ pub async fn house_with(
         arbiters: Some(1),
         idle_after: None,
         asks_expire_after: None,
+        inbox_every: None,
         required: vec![],
     };
     let runtime = Runtime::start(config).await.unwrap();

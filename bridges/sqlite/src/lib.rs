@@ -28,6 +28,7 @@
 //! ```
 
 mod error;
+mod inbox;
 mod kept;
 mod lock;
 mod pens;
@@ -47,10 +48,12 @@ pub use shards::ShardedJournal;
 pub use tail::TornTail;
 
 use futures::{channel::oneshot, future::BoxFuture};
+use inbox::Submit;
 use kept::Keeping;
 use lock::Lock;
 use portcullis_runtime::{
-    Batch, Claim, Journal, JournalError, Ownership, Record, Seq, SessionId, Ticket,
+    Batch, Claim, CommandId, InboxCommand, Journal, JournalError, Ownership, Posted, Record, Seq, SessionId,
+    Ticket,
     journal::{SessionHead, Verified},
     law::{Kept, Snapshot},
 };
@@ -108,6 +111,8 @@ struct Shared {
     writer: Option<writer::Handle>,
     file: PathBuf,
     torn: Option<TornTail>,
+    /// Commands may be put into its inboxes though another process has it.
+    beside: bool,
     _lock: Option<Lock>,
 }
 
@@ -132,7 +137,9 @@ impl SqliteJournal {
         let writing = schema::writer(&file, options.quota)?;
         let reader = reader::Handle::start(&file, schema::reader(&file)?)?;
         let writer = Some(writer::Handle::start(&file, writing)?);
-        Ok(SqliteJournal { shared: Arc::new(Shared { reader, writer, file, torn, _lock: Some(lock) }) })
+        Ok(SqliteJournal {
+            shared: Arc::new(Shared { reader, writer, file, torn, beside: false, _lock: Some(lock) }),
+        })
     }
 
     /// Opens an existing journal for reading, also while another process writes it. Claims, appends and releases are
@@ -141,10 +148,26 @@ impl SqliteJournal {
     /// # Errors
     /// [`OpenError`]; `Missing` when there is no such file.
     pub fn read_only(path: impl AsRef<Path>) -> Result<SqliteJournal, OpenError> {
-        let file = path.as_ref().to_path_buf();
+        SqliteJournal::reading(path.as_ref(), false)
+    }
+
+    /// Opens an existing journal beside the process that has it: to read, and to put commands into inboxes
+    /// ([`Journal::submit`]), which that process finds there. Each is a transaction of its own; it takes turns with that
+    /// process, which waits for it as for any other program that writes the file.
+    ///
+    /// # Errors
+    /// As [`SqliteJournal::read_only`].
+    pub fn beside(path: impl AsRef<Path>) -> Result<SqliteJournal, OpenError> {
+        SqliteJournal::reading(path.as_ref(), true)
+    }
+
+    fn reading(path: &Path, beside: bool) -> Result<SqliteJournal, OpenError> {
+        let file = path.to_path_buf();
         tail::look_on(&file)?;
         let reader = reader::Handle::start(&file, schema::reader(&file)?)?;
-        Ok(SqliteJournal { shared: Arc::new(Shared { reader, writer: None, file, torn: None, _lock: None }) })
+        Ok(SqliteJournal {
+            shared: Arc::new(Shared { reader, writer: None, file, torn: None, beside, _lock: None }),
+        })
     }
 
     /// What it has written so far.
@@ -292,6 +315,49 @@ impl Journal for SqliteJournal {
     fn kept(&self, session: &SessionId) -> BoxFuture<'static, Result<Option<Kept>, JournalError>> {
         let session = session.clone();
         self.ask(move |reply| Query::Kept { session, reply })
+    }
+
+    fn submit(
+        &self,
+        session: &SessionId,
+        id: &CommandId,
+        command: &InboxCommand,
+    ) -> BoxFuture<'static, Result<Posted, JournalError>> {
+        let submit = match Submit::new(session, id, command) {
+            Ok(submit) => submit,
+            Err(error) => return Box::pin(std::future::ready(Err(error))),
+        };
+        if !self.shared.beside {
+            return self.control(|reply| Operation::Submit { submit, reply });
+        }
+        let (reply, answer) = oneshot::channel();
+        let asked = submit.beside(&self.shared.file, reply);
+        Box::pin(async move {
+            asked?;
+            answer.await.unwrap_or_else(|_| Err(stopped()))
+        })
+    }
+
+    fn pending(
+        &self,
+        session: &SessionId,
+    ) -> BoxFuture<'static, Result<Vec<(CommandId, InboxCommand)>, JournalError>> {
+        let session = session.clone();
+        self.ask(move |reply| Query::Pending { session, reply })
+    }
+
+    fn taken(
+        &self,
+        session: &SessionId,
+        id: &CommandId,
+        refused: Option<Arc<str>>,
+    ) -> BoxFuture<'static, Result<(), JournalError>> {
+        let (session, id) = (session.clone(), id.clone());
+        self.control(move |reply| Operation::Taken { session, id, refused, reply })
+    }
+
+    fn posted(&self) -> BoxFuture<'static, Result<Vec<SessionId>, JournalError>> {
+        self.ask(|reply| Query::Posted { reply })
     }
 
     fn sessions(&self) -> BoxFuture<'static, Result<Vec<SessionHead>, JournalError>> {

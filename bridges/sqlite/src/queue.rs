@@ -1,10 +1,11 @@
 //! What waits for the writer thread: bounded, in order, and never lost in silence.
 
 use crate::{
-    APPEND_BYTES, BATCH_BYTES, BATCH_RECORDS, QUEUE_BYTES, QUEUE_RECORDS, kept::Keeping, weight::weight,
+    APPEND_BYTES, BATCH_BYTES, BATCH_RECORDS, QUEUE_BYTES, QUEUE_RECORDS, inbox::Submit, kept::Keeping,
+    weight::weight,
 };
 use futures::channel::oneshot;
-use portcullis_runtime::{Batch, Claim, Commits, JournalError, Ownership, Seq, SessionId};
+use portcullis_runtime::{Batch, Claim, CommandId, Commits, JournalError, Ownership, Posted, Seq, SessionId};
 use std::{
     collections::VecDeque,
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
@@ -28,6 +29,18 @@ pub(crate) enum Operation {
         session: SessionId,
         incarnation: u128,
         epoch: u64,
+        reply: Reply<()>,
+    },
+    /// Into an inbox.
+    Submit {
+        submit: Submit,
+        reply: Reply<Posted>,
+    },
+    /// Out of an inbox.
+    Taken {
+        session: SessionId,
+        id: CommandId,
+        refused: Option<Arc<str>>,
         reply: Reply<()>,
     },
     /// Behind the transaction, in one of its own: nobody waits for it.

@@ -3,12 +3,14 @@
 use crate::{
     OpenError,
     error::damage,
-    kept,
+    inbox, kept,
     queue::Reply,
     stored::{self, COLUMNS, FROM, Stored},
     verify::{Pass, Step},
 };
-use portcullis_runtime::{JournalError, Record, RequestId, Seq, SessionId, journal::SessionHead, law::Kept};
+use portcullis_runtime::{
+    CommandId, InboxCommand, JournalError, Record, RequestId, Seq, SessionId, journal::SessionHead, law::Kept,
+};
 use rusqlite::{Connection, OptionalExtension, params};
 use std::{
     path::Path,
@@ -30,6 +32,15 @@ pub(crate) enum Query {
     Kept {
         session: SessionId,
         reply: Reply<Option<Kept>>,
+    },
+    /// What waits in a session's inbox.
+    Pending {
+        session: SessionId,
+        reply: Reply<Vec<(CommandId, InboxCommand)>>,
+    },
+    /// In whose inbox something waits.
+    Posted {
+        reply: Reply<Vec<SessionId>>,
     },
     /// The next part of a verification.
     Verify {
@@ -88,6 +99,14 @@ fn answer(connection: &mut Connection, query: Query) {
         Query::Kept { session, reply } => {
             let read = kept::read(connection, &session);
             let _ = reply.send(read.map_err(|e| JournalError::Unavailable(e.to_string())));
+        }
+        Query::Pending { reply, .. } if reply.is_canceled() => {}
+        Query::Pending { session, reply } => {
+            let _ = reply.send(inbox::pending(connection, &session));
+        }
+        Query::Posted { reply } if reply.is_canceled() => {}
+        Query::Posted { reply } => {
+            let _ = reply.send(inbox::posted(connection));
         }
         Query::Verify { reply, .. } if reply.is_canceled() => {}
         Query::Verify { pass, reply } => {

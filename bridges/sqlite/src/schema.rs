@@ -1,7 +1,7 @@
 //! The file: what makes it ours, its tables, and how connections are opened.
 
 use crate::{OpenError, lock::beside};
-use rusqlite::{Connection, OpenFlags, TransactionBehavior};
+use rusqlite::{Connection, OpenFlags, TransactionBehavior, config::DbConfig};
 use std::{fs, path::Path, time::Duration};
 
 /// "PcJ1" in the header of the file: tools tell a journal from other databases by it.
@@ -115,6 +115,18 @@ pub(crate) fn reader(file: &Path) -> Result<Connection, OpenError> {
         Found::Ours => Ok(connection),
         Found::Blank => Err(missing()),
     }
+}
+
+/// Opens a connection that writes beside the process that has the file: to its inboxes, and nothing else. It folds nothing
+/// into the file, also when it is the last to go.
+pub(crate) fn guest(file: &Path) -> Result<Connection, OpenError> {
+    drop(reader(file)?);
+    let of = |e: rusqlite::Error| OpenError::of(file, &e);
+    let connection = connect(file, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map_err(of)?;
+    connection.pragma_update(None, "synchronous", "FULL").map_err(of)?;
+    connection.pragma_update_and_check(None, "wal_autocheckpoint", 0, |_| Ok(())).map_err(of)?;
+    Ok(connection)
 }
 
 fn library(linked: i32) -> Result<(), OpenError> {

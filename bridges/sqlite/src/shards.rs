@@ -3,7 +3,8 @@
 use crate::{OpenError, Options, SqliteJournal, Stats};
 use futures::future::{BoxFuture, try_join_all};
 use portcullis_runtime::{
-    Batch, Claim, Journal, JournalError, Ownership, Record, Seq, SessionId, Ticket,
+    Batch, Claim, CommandId, InboxCommand, Journal, JournalError, Ownership, Posted, Record, Seq, SessionId,
+    Ticket,
     journal::{SessionHead, Verified},
     law::{Kept, Snapshot},
 };
@@ -70,11 +71,24 @@ impl ShardedJournal {
     /// # Errors
     /// As [`SqliteJournal::read_only`], for each file.
     pub fn read_only(folder: impl AsRef<Path>) -> Result<ShardedJournal, OpenError> {
-        let folder = folder.as_ref();
+        ShardedJournal::each(folder.as_ref(), SqliteJournal::read_only)
+    }
+
+    fn each(
+        folder: &Path,
+        open: impl Fn(PathBuf) -> Result<SqliteJournal, OpenError>,
+    ) -> Result<ShardedJournal, OpenError> {
         let shards = counted(folder)?.ok_or_else(|| OpenError::Missing { file: folder.join(COUNT) })?;
-        let opened: Result<Arc<[_]>, _> =
-            files(folder, shards).iter().map(SqliteJournal::read_only).collect();
+        let opened: Result<Arc<[_]>, _> = files(folder, shards).into_iter().map(open).collect();
         Ok(ShardedJournal { shards: opened? })
+    }
+
+    /// Opens an existing journal beside the process that has it: as [`SqliteJournal::beside`].
+    ///
+    /// # Errors
+    /// As [`SqliteJournal::beside`], for each file.
+    pub fn beside(folder: impl AsRef<Path>) -> Result<ShardedJournal, OpenError> {
+        ShardedJournal::each(folder.as_ref(), SqliteJournal::beside)
     }
 
     /// What all files together have written so far.
@@ -173,6 +187,40 @@ impl Journal for ShardedJournal {
 
     fn kept(&self, session: &SessionId) -> BoxFuture<'static, Result<Option<Kept>, JournalError>> {
         self.shard(session).kept(session)
+    }
+
+    fn submit(
+        &self,
+        session: &SessionId,
+        id: &CommandId,
+        command: &InboxCommand,
+    ) -> BoxFuture<'static, Result<Posted, JournalError>> {
+        self.shard(session).submit(session, id, command)
+    }
+
+    fn pending(
+        &self,
+        session: &SessionId,
+    ) -> BoxFuture<'static, Result<Vec<(CommandId, InboxCommand)>, JournalError>> {
+        self.shard(session).pending(session)
+    }
+
+    fn taken(
+        &self,
+        session: &SessionId,
+        id: &CommandId,
+        refused: Option<Arc<str>>,
+    ) -> BoxFuture<'static, Result<(), JournalError>> {
+        self.shard(session).taken(session, id, refused)
+    }
+
+    fn posted(&self) -> BoxFuture<'static, Result<Vec<SessionId>, JournalError>> {
+        let all = try_join_all(self.shards.iter().map(SqliteJournal::posted));
+        Box::pin(async move {
+            let mut posted = all.await?.concat();
+            posted.sort();
+            Ok(posted)
+        })
     }
 
     fn sessions(&self) -> BoxFuture<'static, Result<Vec<SessionHead>, JournalError>> {

@@ -4,13 +4,15 @@
 use crate::{
     OpenError,
     error::{Trouble, uncommitted},
+    inbox,
     kept::Keeping,
     pens::{Pen, Pens},
     queue::{Append, Gather, Load, Operation, Queue},
     stored::Line,
 };
 use portcullis_runtime::{
-    Body, Claim, CommandId, Commits, JournalError, Ownership, RequestId, Seq, SessionId, journal::Chain,
+    Body, Claim, CommandId, Commits, JournalError, Ownership, Posted, RequestId, Seq, SessionId,
+    journal::Chain,
 };
 use rusqlite::{Connection, Transaction, TransactionBehavior, params};
 use std::{
@@ -91,6 +93,7 @@ struct Writer {
 enum Answer {
     Done,
     Claimed(Ownership),
+    Posted(Posted),
     Refused(JournalError),
 }
 
@@ -197,6 +200,14 @@ impl Step<'_> {
         match operation {
             Operation::Claim { session, incarnation, claim, .. } => self.claim(session, *incarnation, *claim),
             Operation::Keep(_) => Ok(Answer::Done),
+            Operation::Submit { submit, .. } => match self.pens.get(self.transaction, &submit.session)? {
+                Some(_) => Ok(Answer::Posted(submit.put(self.transaction)?)),
+                None => Ok(Answer::Refused(JournalError::NotFound(submit.session.clone()))),
+            },
+            Operation::Taken { session, id, refused, .. } => {
+                inbox::take(self.transaction, session, id, refused.as_deref())?;
+                Ok(Answer::Done)
+            }
             Operation::Append(append) => {
                 let answer = self.append(append)?;
                 if let Answer::Refused(error) = &answer {
@@ -330,11 +341,19 @@ fn settle(operation: Operation, answer: Answer) {
         // Left out for now: the next one has all of it.
         (Operation::Keep(_), _) => {}
         // A claim is claimed or refused; dropping its reply says unavailable.
-        (Operation::Claim { .. }, Answer::Done) => {}
-        (Operation::Release { reply, .. }, Answer::Refused(error)) => {
+        (Operation::Claim { .. }, Answer::Done | Answer::Posted(_)) => {}
+        (Operation::Submit { reply, .. }, Answer::Posted(posted)) => {
+            let _ = reply.send(Ok(posted));
+        }
+        (Operation::Submit { reply, .. }, Answer::Refused(error)) => {
             let _ = reply.send(Err(error));
         }
-        (Operation::Release { reply, .. }, _) => {
+        // As with a claim.
+        (Operation::Submit { .. }, _) => {}
+        (Operation::Release { reply, .. } | Operation::Taken { reply, .. }, Answer::Refused(error)) => {
+            let _ = reply.send(Err(error));
+        }
+        (Operation::Release { reply, .. } | Operation::Taken { reply, .. }, _) => {
             let _ = reply.send(Ok(()));
         }
     }

@@ -1,6 +1,6 @@
 //! Questions to a person: on a terminal, in advance, or to nobody (C-ASK-1, C-ASK-2).
 
-use crate::support::{Project, portcullis};
+use crate::support::{Project, done, portcullis};
 use rustix::{
     fs::{Mode, OFlags},
     pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt},
@@ -107,6 +107,28 @@ fn a_person_allows_the_call() {
     assert!(!seen.contains('\x1b'), "NO_COLOR is respected: {seen:?}");
     assert_eq!(terminal.code(), Some(0));
     assert!(shipped(&project));
+}
+
+// C-DUR-8: the question is on a terminal, and somebody answers it from another one, by way of the session's inbox.
+#[test]
+fn an_answer_from_another_process_settles_the_question_on_the_terminal() {
+    let project = project();
+    let mut terminal = Terminal::run(&project, &[], false);
+    terminal.sees(QUESTION);
+    let other = ["run-1:1/1/0", "allow", "--digest", "00"];
+    done(&mut project.command("answer", &other)).refused(&["other arguments", "theirs is"]);
+    let answered = done(&mut project.command("answer", &["run-1:1/1/0", "allow", "--id", "theirs"]));
+    assert_eq!(answered.code, Some(0), "{}{}", answered.out, answered.err);
+    assert!(answered.out.contains("run-1 took it: record"), "{}", answered.out);
+    terminal.sees("run-1 completed");
+    assert_eq!(terminal.code(), Some(0));
+    assert!(shipped(&project));
+    let log = project.log(&["run-1", "--json"]);
+    assert!(
+        log.out.contains(r#""type":"input/resolved","v":1,"turn":1,"step":1,"call":[0],"key":"theirs""#),
+        "{}",
+        log.out
+    );
 }
 
 #[test]

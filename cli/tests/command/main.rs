@@ -5,6 +5,7 @@ mod ends;
 mod export;
 mod first_session;
 mod fork;
+mod inbox;
 mod log;
 mod overlay;
 mod park;

@@ -1,8 +1,10 @@
 //! A journal around another one.
 
-use super::{Batch, Claim, Journal, JournalError, Ownership, SessionHead, Ticket, Verified};
+use super::{
+    Batch, Claim, InboxCommand, Journal, JournalError, Ownership, Posted, SessionHead, Ticket, Verified,
+};
 use crate::{
-    Record, Seq, SessionId,
+    CommandId, Record, Seq, SessionId,
     law::{Kept, Snapshot},
 };
 use futures::future::BoxFuture;
@@ -84,6 +86,35 @@ impl<J: Around> Journal for J {
 
     fn kept(&self, session: &SessionId) -> BoxFuture<'static, Result<Option<Kept>, JournalError>> {
         self.inner().kept(session)
+    }
+
+    fn submit(
+        &self,
+        session: &SessionId,
+        id: &CommandId,
+        command: &InboxCommand,
+    ) -> BoxFuture<'static, Result<Posted, JournalError>> {
+        self.inner().submit(session, id, command)
+    }
+
+    fn pending(
+        &self,
+        session: &SessionId,
+    ) -> BoxFuture<'static, Result<Vec<(CommandId, InboxCommand)>, JournalError>> {
+        self.inner().pending(session)
+    }
+
+    fn taken(
+        &self,
+        session: &SessionId,
+        id: &CommandId,
+        refused: Option<Arc<str>>,
+    ) -> BoxFuture<'static, Result<(), JournalError>> {
+        self.inner().taken(session, id, refused)
+    }
+
+    fn posted(&self) -> BoxFuture<'static, Result<Vec<SessionId>, JournalError>> {
+        self.inner().posted()
     }
 
     fn sessions(&self) -> BoxFuture<'static, Result<Vec<SessionHead>, JournalError>> {

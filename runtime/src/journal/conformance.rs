@@ -10,10 +10,13 @@
 //! # }
 //! ```
 
-use super::{Batch, Claim, Journal, JournalError, Ownership, SessionHead, Subscription, Ticket, Verified};
+use super::{
+    Batch, Claim, InboxCommand, Journal, JournalError, Ownership, Posted, SessionHead, Subscription, Ticket,
+    Verified,
+};
 use crate::{
-    At, CallKey, CallPath, Draft, InputRequested, InputResolved, PromptQueued, QueueKind, Record, RequestId,
-    Resolution, Seq, SessionCreated, SessionId, Source,
+    At, CallKey, CallPath, CommandId, Draft, InputRequested, InputResolved, PromptQueued, QueueKind, Record,
+    RequestId, Resolution, Seq, SessionCreated, SessionId, Source,
 };
 use futures::future::join_all;
 use std::{future::Future, sync::Arc};
@@ -41,6 +44,7 @@ where
     paging(&*make().await).await;
     waits(&*make().await).await;
     verified(&*make().await).await;
+    inbox(&*make().await).await;
 }
 
 /// For a store that is about to break (an injected fault, a full disk): appends `batch` until an append fails, which
@@ -325,6 +329,42 @@ async fn verified(journal: &dyn Journal) {
     let found = journal.verify(&session).await.expect("the log reads");
     let place = found.damage.as_ref().map(|damage| damage.at);
     assert_eq!((found.records, place), (1502, Some(Seq(1502))), "a second first record is unlawful");
+}
+
+/// A command waits in order until it is taken, once under its name, whoever has the session (C-DUR-8).
+async fn inbox(journal: &dyn Journal) {
+    let (session, other) = (named("inbox"), named("other"));
+    let id = |name: &str| CommandId::new(name).expect("a plain name");
+    let prompt = |text: &str| InboxCommand::Prompt { content: text.into() };
+    let put = async |session: &SessionId, name: &str, text: &str| {
+        journal.submit(session, &id(name), &prompt(text)).await
+    };
+    assert_eq!(put(&session, "a", "1").await, Err(JournalError::NotFound(session.clone())), "nobody's inbox");
+    assert_eq!(journal.posted().await, Ok(Vec::new()));
+
+    let mut own = claimed(journal, &session).await;
+    let _other = claimed(journal, &other).await;
+    assert_eq!(put(&session, "a", "1").await, Ok(Posted::Waits), "beside its owner");
+    assert_eq!(put(&session, "b", "2").await, Ok(Posted::Waits));
+    assert_eq!(put(&session, "a", "3").await, Ok(Posted::Waits), "again");
+    assert_eq!(journal.posted().await, Ok(vec![session.clone()]), "only where something waits");
+    let waits = vec![(id("a"), prompt("1")), (id("b"), prompt("2"))];
+    assert_eq!(journal.pending(&session).await, Ok(waits), "in order, and the first under a name stands");
+    assert_eq!(journal.pending(&other).await, Ok(Vec::new()));
+
+    let body = PromptQueued { kind: QueueKind::Prompt, content: "1".into(), source: Source::User };
+    let caused = Draft::new(At::session(), body).of_command(Some(id("a"))).seal(Seq(0), 1);
+    let ticket = journal.append(&mut own, Batch::of(vec![caused])).expect("room for a record");
+    ticket.wait().await.expect("durable");
+    journal.taken(&session, &id("a"), None).await.expect("taken");
+    journal.taken(&session, &id("b"), Some("no".into())).await.expect("refused");
+    journal.taken(&session, &id("c"), None).await.expect("one that is not there is no error");
+    assert_eq!(journal.pending(&session).await, Ok(Vec::new()));
+    assert_eq!(journal.posted().await, Ok(Vec::new()));
+    assert_eq!(put(&session, "a", "4").await, Ok(Posted::Taken(Seq(0))), "its record is what it caused");
+    assert_eq!(put(&session, "b", "4").await, Ok(Posted::Refused("no".into())));
+    assert_eq!(journal.pending(&session).await, Ok(Vec::new()), "nothing is done twice");
+    assert_eq!(put(&other, "a", "5").await, Ok(Posted::Waits), "a name is one session's");
 }
 
 /// The first record of a session.

@@ -1,7 +1,9 @@
 //! A journal in memory, for tests and for hosts that want no durability. Commits at once; faults can be injected.
 
-use super::{Batch, Claim, Commits, Journal, JournalError, Ownership, SessionHead, Ticket};
-use crate::{Record, RequestId, Seq, SessionId};
+use super::{
+    Batch, Claim, Commits, InboxCommand, Journal, JournalError, Ownership, Posted, SessionHead, Ticket,
+};
+use crate::{CommandId, Record, RequestId, Seq, SessionId};
 use futures::future::{BoxFuture, ready};
 use std::{
     collections::HashMap,
@@ -41,6 +43,8 @@ struct Log {
     epoch: u64,
     owner: Option<u128>,
     waits: Vec<RequestId>,
+    /// What waits, or was refused.
+    inbox: Vec<(CommandId, InboxCommand, Option<Arc<str>>)>,
 }
 
 impl fmt::Debug for MemoryJournal {
@@ -71,8 +75,13 @@ impl MemoryJournal {
     pub fn copy(&self) -> MemoryJournal {
         let copied = MemoryJournal::new();
         for (id, log) in self.sessions().iter() {
-            let log =
-                Log { records: log.records.clone(), epoch: log.epoch, owner: None, waits: log.waits.clone() };
+            let log = Log {
+                records: log.records.clone(),
+                epoch: log.epoch,
+                owner: None,
+                waits: log.waits.clone(),
+                inbox: log.inbox.clone(),
+            };
             copied.sessions().insert(id.clone(), log);
         }
         copied
@@ -182,6 +191,68 @@ impl Journal for MemoryJournal {
             }
         };
         Box::pin(ready(read))
+    }
+
+    fn submit(
+        &self,
+        session: &SessionId,
+        id: &CommandId,
+        command: &InboxCommand,
+    ) -> BoxFuture<'static, Result<Posted, JournalError>> {
+        let posted = match self.sessions().get_mut(session) {
+            None => Err(JournalError::NotFound(session.clone())),
+            Some(log) => {
+                let caused = log.records.iter().find(|record| record.key.as_ref() == Some(id));
+                let known = log.inbox.iter().find(|(known, ..)| known == id);
+                Ok(match (caused, known) {
+                    (Some(record), _) => Posted::Taken(record.seq),
+                    (None, Some((_, _, Some(why)))) => Posted::Refused(why.clone()),
+                    (None, Some(_)) => Posted::Waits,
+                    (None, None) => {
+                        log.inbox.push((id.clone(), command.clone(), None));
+                        Posted::Waits
+                    }
+                })
+            }
+        };
+        Box::pin(ready(posted))
+    }
+
+    fn pending(
+        &self,
+        session: &SessionId,
+    ) -> BoxFuture<'static, Result<Vec<(CommandId, InboxCommand)>, JournalError>> {
+        let sessions = self.sessions();
+        let inbox = sessions.get(session).map_or(&[][..], |log| &log.inbox);
+        let waits = inbox.iter().filter(|(.., refused)| refused.is_none());
+        Box::pin(ready(Ok(waits.map(|(id, command, _)| (id.clone(), command.clone())).collect())))
+    }
+
+    fn taken(
+        &self,
+        session: &SessionId,
+        id: &CommandId,
+        refused: Option<Arc<str>>,
+    ) -> BoxFuture<'static, Result<(), JournalError>> {
+        if let Some(log) = self.sessions().get_mut(session) {
+            match refused {
+                Some(why) => {
+                    let waits = log.inbox.iter_mut().find(|(known, _, why)| known == id && why.is_none());
+                    waits.into_iter().for_each(|(_, _, refused)| *refused = Some(why.clone()));
+                }
+                None => log.inbox.retain(|(known, ..)| known != id),
+            }
+        }
+        Box::pin(ready(Ok(())))
+    }
+
+    fn posted(&self) -> BoxFuture<'static, Result<Vec<SessionId>, JournalError>> {
+        let sessions = self.sessions();
+        let waits =
+            sessions.iter().filter(|(_, log)| log.inbox.iter().any(|(.., refused)| refused.is_none()));
+        let mut posted: Vec<SessionId> = waits.map(|(id, _)| id.clone()).collect();
+        posted.sort();
+        Box::pin(ready(Ok(posted)))
     }
 
     fn sessions(&self) -> BoxFuture<'static, Result<Vec<SessionHead>, JournalError>> {

@@ -6,20 +6,22 @@ mod chain;
 mod commits;
 #[cfg(feature = "conformance")]
 pub mod conformance;
+mod inbox;
 mod memory;
 mod verify;
 
 pub use around::Around;
 pub use chain::{Broken, Chain, Hash};
 pub use commits::{Commits, Subscription, Ticket};
+pub use inbox::{InboxCommand, Posted};
 pub use memory::{Fault, MemoryJournal};
 pub use verify::{Damage, Verified, Verifier};
 
 use crate::{
-    Body, Record, RequestId, Seq, SessionId,
+    Body, CommandId, Record, RequestId, Seq, SessionId,
     law::{Kept, Snapshot},
 };
-use futures::future::BoxFuture;
+use futures::future::{BoxFuture, ready};
 use std::sync::Arc;
 
 /// A session's pen, as the store knows it. Not cloneable: there is one per epoch, and an older one is refused.
@@ -144,7 +146,45 @@ pub trait Journal: Send + Sync + 'static {
 
     /// The session's last snapshot, if one is kept. A cache: without it, or when this fails, the log is read whole.
     fn kept(&self, _session: &SessionId) -> BoxFuture<'static, Result<Option<Kept>, JournalError>> {
-        Box::pin(std::future::ready(Ok(None)))
+        Box::pin(ready(Ok(None)))
+    }
+
+    /// Puts a command into the inbox of a session that exists: `Ok` means that it is durable, or that it was taken before
+    /// under this name. Needs no ownership. A name is one command's: what is put under it later is not kept.
+    ///
+    /// A store without an inbox says `Unavailable`.
+    fn submit(
+        &self,
+        _session: &SessionId,
+        _id: &CommandId,
+        _command: &InboxCommand,
+    ) -> BoxFuture<'static, Result<Posted, JournalError>> {
+        let why = "this journal keeps no inbox: send the command to the process that has the session";
+        Box::pin(ready(Err(JournalError::Unavailable(why.into()))))
+    }
+
+    /// The commands that wait for a session, in the order in which they came.
+    fn pending(
+        &self,
+        _session: &SessionId,
+    ) -> BoxFuture<'static, Result<Vec<(CommandId, InboxCommand)>, JournalError>> {
+        Box::pin(ready(Ok(Vec::new())))
+    }
+
+    /// Takes a command out of the inbox, once what it caused is durable; with `refused`, because it could not be done, which
+    /// whoever submits it again is told. One that is not there is no error.
+    fn taken(
+        &self,
+        _session: &SessionId,
+        _id: &CommandId,
+        _refused: Option<Arc<str>>,
+    ) -> BoxFuture<'static, Result<(), JournalError>> {
+        Box::pin(ready(Ok(())))
+    }
+
+    /// The sessions for which commands wait, by name.
+    fn posted(&self) -> BoxFuture<'static, Result<Vec<SessionId>, JournalError>> {
+        Box::pin(ready(Ok(Vec::new())))
     }
 
     /// Every session, by name.

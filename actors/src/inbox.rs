@@ -1,0 +1,193 @@
+//! The inbox: what was put into the journal for a session by somebody who does not have it. Whoever has the session takes it
+//! out here, in order, and does it through the session's own handle, under the command's name: so one that was done before
+//! its process died is told its first outcome and not done again.
+
+use crate::{
+    command::{CancelError, PromptRef},
+    control::{Answer, AnswerError},
+    handles::{Session, SubmitError},
+    host::Host,
+    runtime::Shared,
+};
+use portcullis_runtime::{CommandId, InboxCommand, JournalError, RequestId, SessionId};
+use std::{
+    collections::HashSet,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+/// Which commands are being done.
+#[derive(Debug, Default)]
+pub(crate) struct Inbox(Mutex<HashSet<(SessionId, CommandId)>>);
+
+/// One of them.
+struct Doing {
+    shared: Arc<Shared>,
+    what: (SessionId, CommandId),
+}
+
+impl Inbox {
+    fn doing(&self) -> MutexGuard<'_, HashSet<(SessionId, CommandId)>> {
+        // Every change is one insertion or removal.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Doing {
+    fn drop(&mut self) {
+        self.shared.inbox.doing().remove(&self.what);
+    }
+}
+
+/// What became of a command.
+enum Done {
+    /// Its record is durable.
+    Taken,
+    /// It cannot be done, by anybody.
+    Refused(Arc<str>),
+    /// Not here, not now: it stays where it is.
+    Later,
+}
+
+impl Done {
+    fn refused(why: &dyn std::fmt::Display) -> Done {
+        Done::Refused(why.to_string().into())
+    }
+}
+
+/// Has the session do what waits for it. Answers come when their question does, everything else is done when this returns.
+pub(crate) async fn drain(shared: &Arc<Shared>, session: &Session) {
+    if let Err(error) = drained(shared, session).await {
+        tracing::warn!(session = %session.id(), %error, "what waits in a session's inbox stays there");
+    }
+}
+
+async fn drained(shared: &Arc<Shared>, session: &Session) -> Result<(), JournalError> {
+    for (id, command) in shared.journal.pending(session.id()).await? {
+        let what = (session.id().clone(), id.clone());
+        if !shared.inbox.doing().insert(what.clone()) {
+            continue;
+        }
+        let doing = Doing { shared: shared.clone(), what };
+        let done = match command {
+            InboxCommand::Prompt { content } => {
+                submitted(session.command(id).prompt(content).await.map(drop))
+            }
+            InboxCommand::Steer { content } => submitted(session.command(id).steer(content).await.map(drop)),
+            InboxCommand::Inject { owner, content } => {
+                submitted(session.command(id).inject(&owner, content).await)
+            }
+            InboxCommand::Cancel { cause, prompt } => {
+                let command = session.command(id);
+                let told = match prompt {
+                    Some(prompt) => command.cancel_prompt(PromptRef::Command(prompt), cause.0).await,
+                    None => command.cancel(cause.0).await,
+                };
+                match told {
+                    Ok(_) => Done::Taken,
+                    Err(CancelError::Closed | CancelError::Journal(_)) => Done::Later,
+                    Err(error) => Done::refused(&error),
+                }
+            }
+            InboxCommand::Answer { request, digest, allow, reason } => {
+                let answer = if allow { Answer::Allow } else { Answer::Refuse(reason) };
+                let session = session.clone();
+                actix_rt::spawn(async move {
+                    let done = answered(&doing.shared, &session, id, request, &digest, answer).await;
+                    if let Err(error) = settle(&doing, done).await {
+                        tracing::warn!(session = %session.id(), %error, "an answer stays in the inbox");
+                    }
+                });
+                continue;
+            }
+            _ => Done::refused(&"this version does not know this kind of command"),
+        };
+        if matches!(done, Done::Later) {
+            // What comes behind it would overtake it.
+            return Ok(());
+        }
+        settle(&doing, done).await?;
+    }
+    Ok(())
+}
+
+async fn settle(doing: &Doing, done: Done) -> Result<(), JournalError> {
+    let (session, id) = &doing.what;
+    match done {
+        Done::Taken => doing.shared.journal.taken(session, id, None).await,
+        Done::Refused(why) => doing.shared.journal.taken(session, id, Some(why)).await,
+        Done::Later => Ok(()),
+    }
+}
+
+fn submitted(told: Result<(), SubmitError>) -> Done {
+    match told {
+        Ok(()) => Done::Taken,
+        Err(error @ (SubmitError::Empty | SubmitError::Taken { .. })) => Done::refused(&error),
+        Err(_) => Done::Later,
+    }
+}
+
+/// How often it is asked again whether a question still waits that is not to be seen yet.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// Answers when the question is there; one that the log has open comes when its call is taken up again.
+async fn answered(
+    shared: &Shared,
+    session: &Session,
+    id: CommandId,
+    request: RequestId,
+    digest: &str,
+    answer: Answer,
+) -> Done {
+    let command = session.command(id);
+    let mut asked = session.inner.control.asked();
+    loop {
+        if let Some(ask) = session.asks().into_iter().find(|ask| ask.id == request) {
+            if *ask.arguments.sha256_hex() != *digest {
+                return Done::refused(&AnswerError::Tampered);
+            }
+            return match command.answer(&ask, answer).await {
+                Ok(()) => Done::Taken,
+                Err(AnswerError::Closed | AnswerError::Journal(_)) => Done::Later,
+                Err(error) => Done::refused(&error),
+            };
+        }
+        match command.told(&request).await {
+            Ok(Some(Ok(()))) => return Done::Taken,
+            Ok(Some(Err(error))) => return Done::refused(&error),
+            Ok(None) => {}
+            Err(_) => return Done::Later,
+        }
+        let Ok(heads) = shared.journal.sessions().await else { return Done::Later };
+        if !heads.iter().any(|head| head.waits.contains(&request)) {
+            return Done::refused(&AnswerError::Unknown);
+        }
+        let gone = session.gone();
+        tokio::select! {
+            () = gone => return Done::Later,
+            _ = asked.changed() => {}
+            () = tokio::time::sleep(LOOK) => {}
+        }
+    }
+}
+
+impl Host {
+    /// Sees to it that what is put into an inbox from now on is found within this time, by one host of the runtime.
+    pub(crate) fn watch_inboxes(&self, every: Duration) {
+        let (shared, closed) = (self.parts().kit.shared, self.parts());
+        actix_rt::spawn(async move {
+            while !closed.is_closing() {
+                match shared.journal.posted().await {
+                    Ok(posted) => {
+                        for session in posted.iter().filter_map(|id| shared.handle_of(id)) {
+                            drain(&shared, &session).await;
+                        }
+                    }
+                    Err(error) => tracing::debug!(%error, "the inboxes could not be looked into"),
+                }
+                tokio::time::sleep(every).await;
+            }
+        });
+    }
+}
