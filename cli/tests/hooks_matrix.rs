@@ -62,15 +62,16 @@ fn json(text: &str) -> String {
 }
 
 impl Vector {
-    /// The case, in the format of docs/hook-cases.md.
-    fn case(&self, outcome: &str) -> String {
+    /// The settings file.
+    fn config(&self) -> String {
         let handlers: Vec<String> = self.hooks.iter().map(|hook| self.handler(hook)).collect();
         let matcher = self.matcher.as_ref().map(|m| format!("\"matcher\":{},", json(m))).unwrap_or_default();
-        let config = format!(
-            r#"{{"hooks":{{{}:[{{{matcher}"hooks":[{}]}}]}}}}"#,
-            json(&self.event),
-            handlers.join(",")
-        );
+        format!(r#"{{"hooks":{{{}:[{{{matcher}"hooks":[{}]}}]}}}}"#, json(&self.event), handlers.join(","))
+    }
+
+    /// The case, in the format of docs/hook-cases.md.
+    fn case(&self, outcome: &str) -> String {
+        let config = self.config();
         let tool = self.tool.as_deref().unwrap_or("Bash");
         let input = self.input.as_ref().map_or(r#"{"command":"ls"}"#, |input| input.get());
         let mut parts = outcome.split('+');
@@ -152,6 +153,56 @@ fn each_vector_holds_in_both_fidelities() {
         let differs = vector.exact != vector.client || vector.strict != vector.client;
         assert_eq!(differs, !vector.note.is_empty(), "{}", vector.id);
     }
+}
+
+#[derive(Deserialize)]
+struct Explained {
+    runs: Vec<Explains>,
+    decision: String,
+    effective_input: Option<Box<RawValue>>,
+}
+
+#[derive(Deserialize)]
+struct Explains {
+    context: Vec<String>,
+    halt: Option<String>,
+}
+
+// The runtime's own run of each is the test above; what is explained may not be anything else.
+#[test]
+fn what_is_explained_is_what_the_run_comes_to() {
+    let mut judged = 0;
+    for vector in vectors().iter().filter(|vector| vector.hooks.iter().all(|hook| hook.kind.is_none())) {
+        for (fidelity, outcome) in [("exact", &vector.exact), ("strict", &vector.strict)] {
+            let dir = TempDir::new().unwrap();
+            fs::create_dir(dir.path().join(".claude")).unwrap();
+            fs::write(dir.path().join(".claude/settings.json"), vector.config()).unwrap();
+            let input = vector.input.as_ref().map_or(r#"{"command":"ls"}"#, |input| input.get());
+            let output = Command::new(env!("CARGO_BIN_EXE_portcullis"))
+                .args(["hooks", "explain", "--json", "--event", &vector.event, "--fidelity", fidelity])
+                .args(["--tool", vector.tool.as_deref().unwrap_or("Bash"), "--input", input])
+                .arg(dir.path())
+                .output()
+                .unwrap();
+            let (id, err) = (&vector.id, String::from_utf8_lossy(&output.stderr));
+            assert!(output.status.success(), "{id}: {err}");
+            let explained: Explained = serde_json::from_slice(&output.stdout).unwrap();
+            let mut parts = outcome.split('+');
+            assert_eq!(Some(&*explained.decision), parts.next(), "{id} {fidelity}");
+            assert_eq!(explained.runs.len(), vector.runs.unwrap_or(vector.hooks.len()), "{id} {fidelity}");
+            let rest: Vec<&str> = parts.collect();
+            let halts = explained.runs.iter().any(|run| run.halt.is_some());
+            assert_eq!(halts, rest.contains(&"halt"), "{id} {fidelity}");
+            if rest.contains(&"context") && !vector.event.ends_with("Stop") {
+                assert!(explained.runs.iter().any(|run| !run.context.is_empty()), "{id} {fidelity}");
+            }
+            if rest.contains(&"rewrite") {
+                assert_ne!(explained.effective_input.unwrap().get(), input, "{id} {fidelity}");
+            }
+            judged += 1;
+        }
+    }
+    assert!(judged >= 120);
 }
 
 // C-BRIDGE-4

@@ -25,6 +25,14 @@ fn base(event: &str, prompt: bool) -> String {
     )
 }
 
+/// Only a compaction has a prompt behind it, and no start has a permission mode.
+fn start_base(source: StartSource) -> String {
+    match source {
+        StartSource::Compact => base("SessionStart", true).replace(r#""permission_mode":"default","#, ""),
+        _ => base("SessionStart", false),
+    }
+}
+
 // C-BRIDGE-1
 #[test]
 fn session_start() {
@@ -36,7 +44,7 @@ fn session_start() {
     ] {
         let project = Project::hook("SessionStart", KEEP);
         assert_eq!(project.start(source).invoked.len(), 1);
-        let expected = format!("{},\"source\":{rest}}}\n", base("SessionStart", false));
+        let expected = format!("{},\"source\":{rest}}}\n", start_base(source));
         assert_eq!(project.read("seen"), placed(&project, &expected));
     }
 }

@@ -94,7 +94,9 @@ struct Payload<'a> {
 
 impl Style<'_> {
     pub(crate) fn session_start(&self, input: &Starting) -> Vec<u8> {
-        let mut p = self.open(Event::SessionStart, &input.scene, None, false);
+        // A compaction is in the middle of what a prompt set off; every other start is before the first one.
+        let prompt = input.scene.prompt.filter(|_| input.source == StartSource::Compact);
+        let mut p = self.open(Event::SessionStart, &input.scene, prompt, false);
         p.text("source", input.source.name());
         if let (StartSource::Compact, Some(model)) = (input.source, &input.model) {
             p.text("model", model);

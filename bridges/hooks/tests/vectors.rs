@@ -1,0 +1,183 @@
+//! `vectors/payloads.json`: what a hook of the client read in each of these situations is what a hook reads here, and what
+//! `explain` says it would read. Where the vectors come from: `examples/recordings.rs`.
+
+mod support;
+
+use portcullis_hooks::{ClaudeHooks, Fidelity, Moment};
+use portcullis_runtime::*;
+use serde::Deserialize;
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use support::{Project, key, spec};
+
+const VECTORS: &str = include_str!("../vectors/payloads.json");
+const KEEP: &str = "cat > \"$CLAUDE_PROJECT_DIR/seen\"";
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Vector {
+    id: String,
+    event: String,
+    #[serde(default)]
+    situation: Situation,
+    reads: String,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, default)]
+struct Situation {
+    agent_type: Option<String>,
+    /// A call that goes on after a restart, before anybody has said anything.
+    no_prompt: bool,
+    source: Option<String>,
+    prompt: Option<String>,
+    tool: Option<String>,
+    arguments: Option<String>,
+    response: Option<String>,
+    error: Option<String>,
+    is_interrupt: bool,
+    stop_hook_active: bool,
+    last_assistant_message: Option<String>,
+}
+
+impl Vector {
+    fn scene(&self, project: &Project) -> Scene {
+        match &self.situation.agent_type {
+            Some(kind) => project.inside(kind),
+            None if self.situation.no_prompt => Scene::new(project.scene().session, 1, 1, None),
+            None => project.scene(),
+        }
+    }
+
+    fn moment(&self, project: &Project) -> Moment {
+        let (scene, of) = (self.scene(project), &self.situation);
+        let text = |text: &Option<String>| text.clone().unwrap_or_default();
+        let placed = |text: &Option<String>| {
+            text.as_ref().map(|text| text.replace("{P}", project.dir.path().to_str().unwrap()))
+        };
+        let arguments = || Frozen::arguments(placed(&of.arguments).unwrap()).unwrap();
+        let tool = text(&of.tool);
+        match &*self.event {
+            "SessionStart" => {
+                let source = text(&of.source);
+                let source = StartSource::ALL.into_iter().find(|one| one.name() == source).unwrap();
+                Moment::SessionStart(Starting::new(scene, source, Some("M".into())))
+            }
+            "UserPromptSubmit" => {
+                let content = (&*text(&of.prompt)).into();
+                Moment::UserPromptSubmit(Submitted::new(scene, Seq(7), content, Source::User))
+            }
+            "PreToolUse" => {
+                Moment::PreToolUse(Proposed::new(scene, key(), "call-1".into(), spec(&tool), arguments()))
+            }
+            "PostToolUse" | "PostToolUseFailure" => {
+                let outcome = match (&of.error, placed(&of.response)) {
+                    (Some(error), _) => Outcome::tool_error(Output::text(&**error)),
+                    (None, Some(value)) => {
+                        Outcome::completed(Output::text("").with_value(Frozen::parse(value).unwrap()))
+                    }
+                    _ => panic!("{}: no outcome", self.id),
+                };
+                assert!(!of.is_interrupt, "{}: not among the recordings yet", self.id);
+                let (tool, took) = (spec(&tool), Duration::from_millis(58));
+                let (call, name) = ("call-1".into(), tool.name.clone());
+                let (tool, arguments) = (Some(tool), Some(arguments()));
+                let returned =
+                    Returned::new(scene, key(), call, name, tool, arguments, Arc::new(outcome), took);
+                Moment::PostToolUse(returned)
+            }
+            "Stop" | "SubagentStop" => {
+                let forced = u32::from(of.stop_hook_active);
+                let ending = Ending::new(scene, forced, (&*text(&of.last_assistant_message)).into());
+                Moment::Stop(ending.forced_in_turn(forced))
+            }
+            "SubagentStart" => Moment::SubagentStart(ChildStarting::new(scene, None)),
+            other => panic!("{}: how does {other} come about?", self.id),
+        }
+    }
+
+    /// The bytes, with this project's own names in the places of the placeholders.
+    fn expected(&self, project: &Project, read: &str) -> String {
+        let session = self.scene(project).session;
+        let place = project.dir.path().to_str().unwrap();
+        let (hooks, _) = ClaudeHooks::load(project.path());
+        let transcript = hooks.transcript(&session.root);
+        let agent = ClaudeHooks::agent_id(&session.id);
+        let of_agent = transcript.with_extension("").join(format!("subagents/agent-{agent}.jsonl"));
+        // The prompt's name is this runtime's own: a UUID, whatever it is.
+        let prompt = read.split_once(r#""prompt_id":""#).map_or("", |(_, rest)| &rest[..36]);
+        let is_uuid = |text: &str| {
+            text.chars().all(|c| c.is_ascii_hexdigit() || c == '-') && text.as_bytes()[14] == b'8'
+        };
+        assert!(prompt.is_empty() || is_uuid(prompt), "{prompt}");
+        self.reads
+            .replace("{P}", place)
+            .replace("{session}", session.root.as_str())
+            .replace("{transcript}", transcript.to_str().unwrap())
+            .replace("{agent_transcript}", of_agent.to_str().unwrap())
+            .replace("{agent}", &agent)
+            .replace("{prompt}", prompt)
+    }
+}
+
+fn vectors() -> Vec<Vector> {
+    serde_json::from_str(VECTORS).unwrap()
+}
+
+// C-BRIDGE-1
+#[test]
+fn each_payload_is_the_clients_to_the_byte_when_explained_and_when_run() {
+    let vectors = vectors();
+    let mut events: BTreeMap<&str, usize> = BTreeMap::new();
+    for vector in &vectors {
+        *events.entry(&vector.event).or_default() += 1;
+        let project = Project::hook(&vector.event, KEEP).options(|o| o.fidelity(Fidelity::Exact));
+        let (hooks, reports) = ClaudeHooks::load_with(project.path(), project.options.clone());
+        assert_eq!(reports, [], "{}", vector.id);
+        let moment = vector.moment(&project);
+        let explained = hooks.explain(&moment).unwrap();
+        let [hook] = &explained.hooks[..] else { panic!("one hook") };
+        assert_eq!((explained.event, &hook.why_not), (&*vector.event, &None), "{}", vector.id);
+        let runs = match moment {
+            Moment::SessionStart(input) => project.dispatch::<SessionStart>(input).results,
+            Moment::UserPromptSubmit(input) => project.dispatch::<PromptSubmit>(input).results,
+            Moment::PreToolUse(input) => project.dispatch::<Rewrite>(input).results,
+            Moment::PostToolUse(input) => project.dispatch::<PostExecute>(input).results,
+            Moment::Stop(input) => project.dispatch::<TurnContinuation>(input).results,
+            Moment::SubagentStart(input) => project.dispatch::<SubagentStart>(input).results,
+            _ => panic!("{}: how is that dispatched?", vector.id),
+        };
+        assert_eq!(runs.len(), 1, "{}", vector.id);
+        let read = project.read("seen");
+        assert_eq!(read, vector.expected(&project, &read), "{}", vector.id);
+        assert_eq!(read.as_bytes(), &*hook.stdin, "{}", vector.id);
+        assert_eq!(explained.stdin, &*hook.stdin, "{}", vector.id);
+    }
+    // Each event that is made into vectors is there, and those with arguments more than once.
+    assert_eq!(events.len(), 8);
+    assert!(events["PreToolUse"] >= 20 && events["PostToolUse"] >= 10, "{events:?}");
+}
+
+// C-BRIDGE-2
+#[test]
+fn strict_differs_in_large_integers_alone() {
+    for vector in vectors() {
+        let project = Project::hook(&vector.event, KEEP);
+        let (hooks, _) = ClaudeHooks::load_with(project.path(), project.options.clone());
+        let explained = hooks.explain(&vector.moment(&project)).unwrap();
+        let read = String::from_utf8(explained.stdin).unwrap();
+        let expected = vector.expected(&project, &read);
+        match vector.situation.arguments.as_deref().is_some_and(|text| text.contains("12345678901234567890"))
+        {
+            false => assert_eq!(read, expected, "{}", vector.id),
+            true => {
+                assert_eq!(
+                    read,
+                    expected.replace("12345678901234567000", "12345678901234567890"),
+                    "{}",
+                    vector.id
+                );
+                assert_ne!(read, expected);
+            }
+        }
+    }
+}
