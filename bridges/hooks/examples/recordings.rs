@@ -5,6 +5,11 @@
 //! placeholders, keys that this runtime never sends are taken out, words of the client become words of our own, and what a
 //! recording says twice is kept once. What cannot be made into a vector is counted on stderr, by reason.
 
+#![expect(
+    clippy::disallowed_types,
+    reason = "nobody sends these texts: they are our own, and only looked at"
+)]
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, value::RawValue};
 use std::{
@@ -144,10 +149,8 @@ fn vector(
         return Err("the whole session is an agent");
     }
     let mut situation = Map::new();
-    let mut own = |key: &str, value: Option<Value>| match value {
-        Some(value) => drop(situation.insert(key.into(), value)),
-        None => {}
-    };
+    let mut own =
+        |key: &str, value: Option<Value>| situation.extend(value.map(|value| (key.to_owned(), value)));
     let mut out = read.clone();
     NEVER_SENT.iter().for_each(|key| drop(out.shift_remove(*key)));
     let put = |out: &mut Map<String, Value>, key: &str, value: &str| {

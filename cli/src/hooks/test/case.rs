@@ -65,6 +65,14 @@ impl Case {
         self.get(key)
     }
 
+    /// A program that it requires and this machine does not have.
+    pub(super) fn lacks(&self) -> Result<Option<String>, String> {
+        let required: Vec<String> = self.get("requires")?.unwrap_or_default();
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let is_there = |name: &String| std::env::split_paths(&path).any(|folder| folder.join(name).is_file());
+        Ok(required.into_iter().find(|name| !is_there(name)))
+    }
+
     /// The fields of `expected`.
     pub(super) fn expected(&self) -> Result<Fields, String> {
         self.get("expected")?.ok_or_else(|| "the case has no `expected`, so there is nothing to judge".into())

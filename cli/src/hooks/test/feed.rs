@@ -135,7 +135,7 @@ pub(super) struct Feed {
     pub(super) model_says: Option<String>,
 }
 
-const KNOWN: [&str; 31] = [
+const KNOWN: [&str; 32] = [
     "id",
     "title",
     "kind",
@@ -143,6 +143,7 @@ const KNOWN: [&str; 31] = [
     "core",
     "refs",
     "observed_in",
+    "requires",
     "dialect",
     "event",
     "tool_name",

@@ -47,6 +47,13 @@ async fn run(case: &Case, fidelity: Option<FidelityArg>) -> Verdict {
     if let Some(why) = &case.unread {
         return Verdict::not_run(why.clone());
     }
+    match case.lacks() {
+        Ok(None) => {}
+        Ok(Some(program)) => {
+            return Verdict::skipped(format!("it requires {program}, which is not on PATH"));
+        }
+        Err(why) => return Verdict::not_run(why),
+    }
     let feed = match feed::Feed::read(case) {
         Ok(feed) => feed,
         Err(why) => return Verdict::not_run(why),
@@ -58,7 +65,7 @@ async fn run(case: &Case, fidelity: Option<FidelityArg>) -> Verdict {
     match drive::drive(&stage, &feed).await {
         Ok(seen) => {
             let failures = judge::judge(case, &feed, &stage, &seen);
-            Verdict { failures, seen: Some(seen) }
+            Verdict { failures, skipped: None, seen: Some(seen) }
         }
         Err(why) => Verdict::not_run(why),
     }

@@ -1,0 +1,1 @@
+../promise-loop/loop.sh
