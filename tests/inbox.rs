@@ -204,3 +204,20 @@ async fn a_session_that_is_away_comes_back_for_its_inbox() {
     within(runtime.shutdown(Duration::ZERO)).await;
     sound(&journal).await;
 }
+
+// C-DUR-4, C-DUR-8: whatever brings a session back has it take what waits, though nobody looks.
+#[tokio::test]
+async fn a_session_that_comes_back_takes_what_waits() {
+    let journal = MemoryJournal::new();
+    let (runtime, session) = careful(&journal, None, Some(SOON)).await;
+    until(|| session.is_away()).await;
+    put(&journal, "1", prompt("one")).await;
+    assert!(session.is_away() && queued(&journal).is_empty(), "nobody looks");
+    within(session.inject("test", "beware")).await.unwrap();
+    assert!(matches!(settled(&journal, "1").await, Posted::Taken(_)));
+    let ask = asked(&session).await;
+    session.answer(&ask, Answer::Allow).await.unwrap();
+    until(|| ends(&journal) == 1).await;
+    within(runtime.shutdown(Duration::ZERO)).await;
+    sound(&journal).await;
+}
