@@ -122,3 +122,28 @@ fn a_background_hook_is_heard_in_a_later_request() {
     assert_eq!(heard.len(), 1);
     assert_eq!(heard[0].message.content.get(), r#""from the background""#);
 }
+
+// C-BRIDGE-1, C-SUB-1: hooks that ask are answered by the session's own model, and by an agent whose log is exported with it.
+#[test]
+fn hooks_ask_the_sessions_model_and_an_agent() {
+    let script = r#"{
+        "turns":[{"prompt":"one","steps":[{"calls":[{"name":"Bash","input":{"command":"touch ran"}}]},{"text":"Done."}]}],
+        "asides":[
+            {"contains":["MAY THE CALL","touch ran"],"steps":[{"calls":[{"name":"Bash","input":{"command":"touch looked"}}]},{"text":"{\"ok\":true}"}]},
+            {"contains":"MAY IT STOP","steps":[{"text":"{\"ok\":true}","usage":{"input":5,"output":2}}]}]}"#;
+    let settings = r#"{"hooks":{
+        "PreToolUse":[{"hooks":[{"type":"agent","prompt":"MAY THE CALL BE MADE?"}]}],
+        "Stop":[{"hooks":[{"type":"prompt","prompt":"MAY IT STOP?"}]}]}}"#;
+    let dir = project(script, settings);
+    run(dir.path());
+    assert!(dir.path().join("looked").exists() && dir.path().join("ran").exists());
+    let mut command = Command::new(env!("CARGO_BIN_EXE_portcullis"));
+    let output = command.args(["log", "export", "--tree"]).arg(dir.path()).arg("run-1").output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let said = text.lines().filter(|line| line.contains("\"hook/result\"")).collect::<Vec<_>>();
+    assert_eq!(said.len(), 2, "no hook ran in the agent");
+    assert!(said[0].contains("\"agent\":\"run-1.1-1-hook-"), "{}", said[0]);
+    assert!(said[1].contains("\"usage\":{\"input\":5,\"output\":2}"), "{}", said[1]);
+    assert!(text.lines().any(|line| line.contains("touch looked")), "the agent's log is there");
+}

@@ -290,3 +290,54 @@ fn a_tool_that_nobody_calls_is_reported() {
     assert!(reports[0].message.contains("MCP servers"));
     assert!(alone.pre("Bash", "{}").decisions.is_empty());
 }
+
+// A context that is too long is kept in a file, wherever it comes from.
+#[test]
+fn a_long_context_is_kept_in_a_file() {
+    let long = "x".repeat(10_001);
+    let context =
+        format!(r#"{{"hookSpecificOutput":{{"hookEventName":"PostToolUse","additionalContext":"{long}"}}}}"#);
+    let shown = |seen: support::Seen<Review>| {
+        let [text] = &seen.context[..] else { panic!("{:?}", seen.context.len()) };
+        let from = text.find("All of it is in: ").unwrap() + "All of it is in: ".len();
+        let file = text[from..].lines().next().unwrap().to_owned();
+        assert!(text.len() < 3_000 && text.contains("<persisted-output>"));
+        assert_eq!(std::fs::read_to_string(file).unwrap(), long);
+    };
+    let server = Server::answering("200 OK", &context);
+    let post = || Outcome::completed("x");
+    shown(server.project("PostToolUse", "").post("Bash", "{}", post()));
+    let input = serde_json::to_string(&context).unwrap();
+    let handler = format!(r#"{{"type":"mcp_tool","server":"s","tool":"echo","input":{{"reply":{input}}}}}"#);
+    let settings = format!(r#"{{"hooks":{{"PostToolUse":[{{"hooks":[{handler}]}}]}}}}"#);
+    let project = Project::new(&settings).options(|options| options.mcp(Tools::default()));
+    shown(project.post("Bash", "{}", post()));
+}
+
+// Fields of another kind of handler are named and not looked at; those of every kind are.
+#[test]
+fn each_kind_has_its_fields() {
+    let fields = [r#""shell":"fish""#, r#""async":1"#, r#""asyncRewake":true"#, r#""args":"x""#];
+    let server = Server::answering("200 OK", "");
+    for field in fields {
+        let project = server.project("PreToolUse", &format!(",{field}"));
+        let codes: Vec<_> = project.reports().into_iter().map(|report| report.code).collect();
+        assert_eq!(codes, ["hooks/field-ignored"], "{field}");
+        assert_eq!(project.pre("Bash", "{}").decisions.len(), 1, "{field}");
+    }
+    let (tool, _) = with_tool("echo", r#","onFailure":7"#);
+    assert_eq!(tool.reports()[0].code, "hooks/field-ignored");
+    assert_eq!(tool.pre("Bash", "{}").decisions.len(), 1);
+    for field in
+        [r#""statusMessage":1"#, r#""once":"yes""#, r#""if":{}"#, r#""timeout":0"#, r#""onFailure":1"#]
+    {
+        let project = server.project("PreToolUse", &format!(",{field}"));
+        assert_eq!(project.reports()[0].code, "hooks/bad-entry", "{field}");
+        assert!(project.pre("Bash", "{}").decisions.is_empty(), "{field}");
+    }
+    let project = server.project("PreToolUse", r#","statusMessage":"…","once":true,"if":"Bash(git *)""#);
+    assert_eq!(project.reports()[0].code, "hooks/once");
+    let ran = |command: &str| project.pre("Bash", &format!(r#"{{"command":"{command}"}}"#)).decisions.len();
+    // `once` counts elsewhere only; `if` counts here.
+    assert_eq!((ran("git push"), ran("git push"), ran("ls")), (1, 1, 0));
+}

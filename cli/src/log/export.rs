@@ -72,7 +72,7 @@ async fn write(
     Ok(written.and_then(|()| out.flush()))
 }
 
-/// The session and its subagents, each before its own.
+/// The session, its subagents and the agents that answered for its hooks, each before its own.
 async fn tree(
     journal: &SqliteJournal,
     heads: &[SessionHead],
@@ -86,6 +86,12 @@ async fn tree(
         each_record(journal, &parent.session, |record| match &record.body {
             Body::SubagentStarted(started) if record.seq.0 < parent.records => {
                 children.push(started.child.clone());
+            }
+            // An agent that answered for a hook.
+            Body::Own(own) if record.seq.0 < parent.records && &*own.kind == "hook/result" => {
+                let agent =
+                    own.data.root().get("agent").and_then(|agent| SessionId::new(agent.as_str()?).ok());
+                children.extend(agent);
             }
             _ => {}
         })

@@ -245,14 +245,16 @@ impl Reader<'_> {
         }
         let timeout = fields.timeout()?;
         let rule_text = fields.text("if")?;
-        let shell = fields.text("shell")?;
+        // A field of another kind of handler is not looked at, whatever it holds.
+        let shell = if fields.counts("shell", &["command"], &kind) { fields.text("shell")? } else { None };
         // `asyncRewake` alone is an awaited hook like any other.
-        let rewakes = fields.flag("asyncRewake")?;
-        let background = fields.flag("async")?;
+        let rewakes = fields.counts("asyncRewake", &["command"], &kind) && fields.flag("asyncRewake")?;
+        let background = fields.counts("async", &["command"], &kind) && fields.flag("async")?;
         let once = fields.flag("once")?;
         fields.text("statusMessage")?;
-        let on_failure = fields.text("onFailure")?;
-        let args = fields.args()?;
+        let fails = fields.counts("onFailure", &["command", "http"], &kind);
+        let on_failure = if fails { fields.text("onFailure")? } else { None };
+        let args = if fields.counts("args", &["command"], &kind) { fields.args()? } else { None };
         match shell.as_deref() {
             None | Some("bash") => {}
             Some("powershell") => {
@@ -296,9 +298,6 @@ impl Reader<'_> {
             None if kind == "mcp_tool" => Written::Tool(fields.called()?),
             None => Written::Command { command: fields.text("command")?.unwrap_or_default(), args },
         };
-        let background = background && fields.counts("async", &["command"], &kind);
-        let rewakes = rewakes && fields.counts("asyncRewake", &["command"], &kind);
-        let on_failure = on_failure.filter(|_| fields.counts("onFailure", &["command", "http"], &kind));
         let blocks_on_failure = match on_failure.as_deref() {
             Some("block") => true,
             None => false,
