@@ -93,6 +93,9 @@ pub(crate) struct Would<'a> {
     /// The arguments it would have put in the place of the model's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) input: Option<&'a str>,
+    /// The same for the result of a call.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) output: Option<&'a str>,
 }
 
 impl Invoked<'_> {
@@ -110,9 +113,8 @@ impl Answered<'_> {
         self.transcript = self.transcript.map(|text| head(text, TEXT));
         self.message = self.message.map(|text| head(text, TEXT));
         if let Some(would) = &mut self.shadow {
-            for text in
-                [&mut would.reason, &mut would.halt, &mut would.plain, &mut would.context, &mut would.input]
-            {
+            let Would { verdict: _, reason, halt, plain, context, input, output } = would;
+            for text in [reason, halt, plain, context, input, output] {
                 *text = text.map(|text| head(text, TEXT));
             }
         }

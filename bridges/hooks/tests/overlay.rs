@@ -128,6 +128,19 @@ fn in_shadow_a_hook_runs_is_recorded_and_decides_nothing() {
     assert_eq!(would.halt.as_deref(), Some("halt"));
     assert_eq!((would.context.as_deref(), would.input.as_deref()), (Some("c"), Some(r#"{"command":"pwd"}"#)));
 
+    let out = r#"echo '{"hookSpecificOutput":{"hookEventName":"PostToolUse","updatedToolOutput":"other"}}'"#;
+    let replacing = |overlay: &str| {
+        let project = Project::hook("PostToolUse", out);
+        toml(&project, overlay);
+        project.post("Bash", BASH, Outcome::completed("x"))
+    };
+    let is_new =
+        |seen: &support::Seen<Review>| matches!(&seen.decisions[0], Review::Accept { content: Some(_) });
+    let (now, shadowed) = (replacing(""), replacing("[hooks]\nshadow = true"));
+    assert!(is_new(&now) && !is_new(&shadowed));
+    let would = shadowed.results[0].shadow.as_ref().unwrap();
+    assert_eq!(would.output.as_deref(), Some(r#""other""#));
+
     // On every other point, too.
     for event in ["UserPromptSubmit", "Stop", "PostToolUse"] {
         let project = Project::hook(event, "echo text; echo no >&2; exit 2");

@@ -208,7 +208,8 @@ impl Handler<PostExecute> for Hook {
                 }
             };
             let heard = self.hear(&input.scene, tool, stdin, look).await;
-            heard.post_tool_use(tool, self.command(), replaced)
+            // What was seen before the answer was put into shadow is not used behind its back.
+            heard.post_tool_use(tool, self.command(), replaced.filter(|_| !self.house.shadow))
         })
     }
 }

@@ -76,6 +76,7 @@ impl Answer {
             plain,
             context,
             input: self.rewrite.as_ref().map(|input| input.text()),
+            output: self.output.as_ref().or(self.mcp_output.as_ref()).map(|output| output.text()),
         }
     }
 }

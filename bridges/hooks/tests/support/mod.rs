@@ -57,6 +57,7 @@ pub(crate) struct Would {
     pub(crate) plain: Option<String>,
     pub(crate) context: Option<String>,
     pub(crate) input: Option<String>,
+    pub(crate) output: Option<String>,
 }
 
 impl Project {
