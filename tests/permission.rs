@@ -50,6 +50,47 @@ async fn a_question_is_put_only_if_nobody_answers_before() {
     house.close().await;
 }
 
+// C-PIPE-7, C-ASK-1: who observes questions sees those that are put to a person, once, whatever becomes of the observer.
+#[tokio::test]
+async fn a_question_that_is_put_is_observed_once() {
+    let seen: Arc<std::sync::Mutex<Vec<String>>> = Arc::default();
+    let three = ["yes", "no", "what"].map(|text| format!(r#"{{"text":"{text}"}}"#));
+    let three: Vec<(&str, &str)> = three.iter().map(|arguments| ("Echo", &**arguments)).collect();
+    let sees = seen.clone();
+    let house = Plan::new(Says::calls(&three))
+        .approvals()
+        .open(move |at| {
+            asks(at);
+            deputy(at);
+            at.asked("broken", |_| panic!("a secret detail"));
+            at.tools("Other", |at| _ = at.asked("other", |_| panic!("of another tool")));
+            at.asked("sees", move |asked| {
+                let line = format!("{} {}", asked.request, asked.call.arguments.text());
+                sees.lock().unwrap().push(line);
+            });
+        })
+        .await;
+    let turn = house.session.prompt("go").await.unwrap();
+    until(|| !house.session.asks().is_empty()).await;
+    let ask = house.session.asks().remove(0);
+    let left = house.journal.copy();
+    house.session.answer(&ask, Answer::Allow).await.unwrap();
+    assert_eq!(within(turn.into_future()).await, EndReason::Completed);
+    assert_eq!(*seen.lock().unwrap(), [format!(r#"{} {{"text":"what"}}"#, ask.id)]);
+    house.close().await;
+    // The process that takes the question up puts it again under its name, and tells no observer a second time.
+    let again = seen.clone();
+    let after = Plan::new(Says::calls(&three)).approvals().journal(&left);
+    let after =
+        after.open(move |at| _ = at.asked("sees", move |_| again.lock().unwrap().push("again".into()))).await;
+    until(|| !after.session.asks().is_empty()).await;
+    let ask = after.session.asks().remove(0);
+    after.session.answer(&ask, Answer::Allow).await.unwrap();
+    until(|| after.kinds().last().is_some_and(|kind| kind == "turn/end")).await;
+    assert_eq!(seen.lock().unwrap().len(), 1);
+    after.close().await;
+}
+
 // C-ASK-2: without a person an answer is as good; without either, the call is denied.
 #[tokio::test]
 async fn with_nobody_to_ask_a_question_may_still_be_answered() {

@@ -140,6 +140,32 @@ async fn permission_answers_in_a_persons_stead() {
     house.close().await;
 }
 
+fn asked(at: &mut Registrar<'_>, pages: Arc<Mutex<Vec<String>>>) {
+    at.asked("page", move |asked| {
+        let reasons: Vec<&str> = asked.reasons.iter().map(Reason::as_str).collect();
+        pages.lock().unwrap().push(format!("{}: {}", asked.call.tool.name, reasons.join(", ")));
+    });
+}
+
+#[tokio::test]
+async fn asked_observes() {
+    let pages: Arc<Mutex<Vec<String>>> = Arc::default();
+    let plan = Plan::new(Says::calls(&[("Echo", r#"{"text":"x"}"#)])).approvals();
+    let house = plan
+        .open(|at| {
+            at.pre_execute("careful", async |_| Gate::ask("sure?"));
+            asked(at, pages.clone());
+        })
+        .await;
+    let turn = house.session.prompt("go").await.unwrap();
+    until(|| !pages.lock().unwrap().is_empty()).await;
+    let ask = house.session.asks().remove(0);
+    house.session.answer(&ask, Answer::Allow).await.unwrap();
+    within(turn.into_future()).await;
+    assert_eq!(*pages.lock().unwrap(), ["Echo: sure?"]);
+    house.close().await;
+}
+
 fn batch(at: &mut Registrar<'_>) {
     at.batch("stuck", async |batch| match batch.calls.iter().all(|call| call.error) {
         true => Reply::new(Batched {}).context("Nothing of that worked: try it in another way."),

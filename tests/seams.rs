@@ -47,6 +47,8 @@ fn at_every_point(at: &mut Registrar<'_>, seen: &Arc<Mutex<Vec<String>>>) {
             false => Reply::new(Review::accept()),
         });
     });
+    // Nobody is asked here: `tests/permission.rs` sees it fire.
+    at.asked("asked", |_| {});
     at.result("result", move |r| {
         results.lock().unwrap().push(format!("result {} {}", r.name, r.content.to_text()));
     });
@@ -158,7 +160,7 @@ async fn every_seam_fires_with_its_effect_in_the_log() {
         .flat_map(|r| decisions(std::slice::from_ref(r)))
         .map(|d| d.point)
         .collect();
-    let observed = [Point::Execute, Point::Result, Point::TurnEnd, Point::SubagentEnd];
+    let observed = [Point::Execute, Point::Asked, Point::Result, Point::TurnEnd, Point::SubagentEnd];
     assert_eq!(decided, Point::ALL.into_iter().filter(|p| !observed.contains(p)).collect());
     house.close().await;
 }
@@ -179,6 +181,7 @@ fn may_and_fires(point: Point) -> (&'static str, &'static str) {
         Point::Permission => {
             ("allow or deny, add context, halt", "once a call of which the gate wants a person to be asked")
         }
+        Point::Asked => ("observe", "once a question, when it is put and durable"),
         Point::Guard => ("deny", "once a call that the gate and any person let pass"),
         Point::Execute => ("run the body again, answer for it, tighten its time", "once a call that runs"),
         Point::PostExecute => (

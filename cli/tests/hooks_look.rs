@@ -196,11 +196,7 @@ fn each_likely_mistake_is_named() {
             0,
         ),
         (r#""PreToolUze":[{"hooks":[{"type":"command","command":"true"}]}]"#, "did you mean PreToolUse?", 0),
-        (
-            r#""Notification":[{"hooks":[{"type":"command","command":"true"}]}]"#,
-            "does not fire that event yet",
-            0,
-        ),
+        (r#""Setup":[{"hooks":[{"type":"command","command":"true"}]}]"#, "does not fire that event yet", 0),
         (r#""Stop":[{"hooks":[{"type":"mcp_tool","server":"s","tool":"t"}]}]"#, "no MCP servers", 0),
         (
             r#""SessionStart":[{"hooks":[{"type":"prompt","prompt":"p"}]}]"#,

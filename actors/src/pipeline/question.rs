@@ -9,8 +9,8 @@ use crate::{
 };
 use futures::future::{Either, select};
 use portcullis_runtime::{
-    Asking, Cancel, Draft, Execution, HandlerId, InputRequested, InputResolved, Permission, Reason,
-    RequestId, Resolution, Source, Verdict,
+    Asking, Cancel, Draft, Execution, HandlerId, InputRequested, InputResolved, Permission, Point,
+    PutQuestion, Reason, RequestId, Resolution, Source, Verdict,
 };
 use std::{pin::pin, sync::Arc};
 
@@ -81,7 +81,24 @@ impl Trip {
         let _enqueued = self.cx.commit(drafts)?;
         self.cx.barrier().await?;
         self.cx.asks.publish(&request);
+        self.tell_asked(execution, requested);
         Ok(())
+    }
+
+    /// Shows the observers a question that is put, once that is durable.
+    fn tell_asked(&self, call: Execution, requested: InputRequested) {
+        let observers = &self.cx.profile.table.ask_observers;
+        if observers.is_empty() || self.cx.cue.is_some() {
+            return;
+        }
+        let seen = PutQuestion::new(call, requested.request, requested.by, requested.reasons);
+        let tool = Some(&*seen.call.tool.name);
+        for observer in observers.iter().filter(|o| o.matches.fit(seen.scene(), tool)) {
+            let watched = self.cx.watched(observer.id.clone(), Some(Point::Asked));
+            if let Err(failure) = watched.contain_sync(|| observer.run.observe(&seen)) {
+                tracing::error!(observer = %observer.id, %failure, "an observer failed");
+            }
+        }
     }
 
     fn waiting(&self, requested: &InputRequested, execution: &Execution) -> Arc<Waiting> {

@@ -80,6 +80,7 @@ pub(super) fn table(
             }
             // Told what is committed, they decide nothing.
             Point::Result => _ = at.result(&id.handler, |_| {}),
+            Point::Asked => _ = at.asked(&id.handler, |_| {}),
             Point::TurnEnd => _ = at.turn_end(&id.handler, |_| {}),
             Point::SubagentEnd => _ = at.subagent_end(&id.handler, |_| {}),
             _ => {}

@@ -36,10 +36,13 @@
 //! | UserPromptSubmit | `agent/prompt-submit` | block, add context, halt |
 //! | PreToolUse | `tools/rewrite` | replace the arguments, allow, ask, deny, add context, halt |
 //! | PermissionRequest | `tools/permission` | allow, deny, end the turn with a denial |
+//! | Notification | `tools/asked` | be told that a person is asked |
+//! | PermissionDenied | `tools/post-execute`, calls that the host's policy denied | tell the model that it may try again |
 //! | PostToolUse | `tools/post-execute`, completed calls | feed back, add context, replace the text of Bash and MCP results, halt |
 //! | PostToolUseFailure | `tools/post-execute`, calls that ran and failed | feed back, add context |
 //! | PostToolBatch | `tools/batch` | add context, halt |
 //! | Stop | `agent/turn-continuation` | ask for another step, halt |
+//! | StopFailure | `agent/turn-end`, turns that ended by the model's failure | be told |
 //! | SubagentStart | `subagent/start` | add context to the subagent's first request |
 //! | SubagentStop | `agent/turn-continuation` of the subagent | ask for another step, halt the subagent's turn |
 //!
@@ -71,6 +74,8 @@
 //! - A PermissionRequest hook is sent no `permission_suggestions`, and what it answers as `updatedPermissions` changes nothing. If it
 //!   allows a call with other arguments, the call is denied, and the model is told to make it with those: a call's arguments
 //!   are sealed before anyone is asked about it. With `interrupt` the step's other calls still run.
+//! - Nobody waits for Notification and StopFailure hooks, as in the client; their records go to the host ([`Options::late`]).
+//!   [`ClaudeHooks::telling`] says whether some are at work.
 //! - `defer` asks a person; the call waits with its turn open.
 //! - Feedback of a Stop hook reaches the model once.
 //! - `session_id` is the session's name here; `prompt_id` is derived from it, and in a subagent is that of what the subagent was

@@ -152,7 +152,7 @@ fn codes(reports: &[Report]) -> Vec<&str> {
 fn what_does_not_run_is_named() {
     let project = Project::new(
         r#"{"hooks":{
-            "Notification":[{"hooks":[{"type":"command","command":"a"}]}],
+            "Setup":[{"hooks":[{"type":"command","command":"a"}]}],
             "PreToolUze":[{"hooks":"anything"}],
             "Stop":[{"hooks":[
                                 {"type":"prompt","prompt":"$ARGUMENTS"},

@@ -175,3 +175,56 @@ fn what_is_explained_of_them_is_what_is_planned() {
     let calls = CallBatch::new(project.scene(), [done(0, "Bash", "", Some("{}"), "x", false)]);
     assert_eq!(runs(&Moment::PostToolBatch(calls)), ["c".into()]);
 }
+
+// C-BRIDGE-1: base keys without a mode, and what matchers are compared with; nothing that they say is context.
+#[tokio::test]
+async fn what_notices_read() {
+    let project = Project::hook(
+        "Notification",
+        &format!(
+            "{KEEP}; echo '{{\"hookSpecificOutput\":{{\"hookEventName\":\"Notification\",\"additionalContext\":\"c\"}}}}'"
+        ),
+    );
+    let (hooks, _) = ClaudeHooks::load_with(project.path(), project.options.clone());
+    let request = RequestId::of(&SessionId::new("s-1").unwrap(), &key());
+    let asked = PutQuestion::new(call(&project, "Task", "{}"), request, Vec::new(), Vec::new());
+    let moment = Moment::Notification(asked);
+    let told = hooks.tell(&moment).await;
+    assert_eq!((told.len(), told[0].context.len(), told[0].records.len()), (1, 0, 2));
+    let base = BASE.replace(r#""permission_mode":"default","#, "");
+    let rest = r#""Notification","message":"Claude needs your permission to use Agent","notification_type":"permission_prompt"}"#;
+    assert_eq!(read(&project), format!("{base}{rest}\n"));
+    let explained = hooks.explain(&moment).unwrap();
+    assert_eq!((explained.event, &*explained.subject), ("Notification", "permission_prompt"));
+    assert_eq!(explained.hooks[0].why_not, None);
+
+    let project = Project::hook("StopFailure", KEEP);
+    let (hooks, _) = ClaudeHooks::load_with(project.path(), project.options.clone());
+    let ended = |code: &str| {
+        let reason = EndReason::Error { code: code.into(), message: "it is busy".into() };
+        Moment::StopFailure(TurnEnded::new(project.scene(), reason))
+    };
+    assert_eq!(hooks.tell(&ended("model_busy")).await.len(), 1);
+    let rest = r#""StopFailure","error":"rate_limit","last_assistant_message":"it is busy"}"#;
+    assert_eq!(read(&project), format!("{base}{rest}\n"));
+    assert!(
+        hooks.tell(&ended("call_stuck")).await.is_empty() && hooks.explain(&ended("call_stuck")).is_none()
+    );
+}
+
+// C-BRIDGE-1: told of denials of the host's policy alone; `retry` reaches the model.
+#[test]
+fn a_denied_permission_may_be_tried_again() {
+    let said = r#"{"hookSpecificOutput":{"hookEventName":"PermissionDenied","retry":true}}"#;
+    let project = Project::hook("PermissionDenied", &format!("{KEEP}; printf %s '{said}'"));
+    let denied = |owner: &str| {
+        Outcome::ended(Ended::HookDeny { by: HandlerId::new(owner, "h"), reason: "not here".into() })
+    };
+    let seen = project.post("Bash", r#"{"command":"ls"}"#, denied("house"));
+    assert_eq!(seen.context, ["PermissionDenied:Bash hook says that this call may be tried again."]);
+    assert_eq!(seen.decisions, [Review::accept()]);
+    let rest = r#""PermissionDenied","tool_name":"Bash","tool_input":{"command":"ls"},"tool_use_id":"call-1","reason":"not here"}"#;
+    assert_eq!(read(&project), format!("{BASE}{rest}\n"));
+    assert!(project.post("Bash", "{}", denied("claude")).decisions.is_empty(), "a hook's own denial is none");
+    assert!(project.post("Bash", "{}", Outcome::completed("x")).decisions.is_empty());
+}

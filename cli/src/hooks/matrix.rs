@@ -23,7 +23,7 @@ struct Vector {
 }
 
 /// Differences that are no decisions, so that no vector can show them: what it is about, the client, here.
-const ELSEWHERE: [(&str, &str, &str); 15] = [
+const ELSEWHERE: [(&str, &str, &str); 18] = [
     (
         "several hooks on one event",
         "start together; effects in the order in which they end",
@@ -36,6 +36,13 @@ const ELSEWHERE: [(&str, &str, &str); 15] = [
         "`async` with `asyncRewake`, exit 2",
         "wakes the model with a user's message",
         "steers the open turn, or opens one, in the name of the hooks",
+    ),
+    ("Notification", "of several kinds", "of questions to a person: `permission_prompt`"),
+    ("PermissionDenied", "when the client's own judgement denies", "when the host's policy denies"),
+    (
+        "`error` of StopFailure",
+        "one of a list",
+        "`rate_limit` when the model is busy, `server_error` when it was cut off, else `unknown`",
     ),
     (
         "`permission_suggestions`, `updatedPermissions`",

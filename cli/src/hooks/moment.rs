@@ -3,11 +3,11 @@
 use super::args::ExplainArgs;
 use crate::problem::Problem;
 use portcullis::{
-    Asking, BatchCall, CallBatch, CallKey, CallPath, ChildStarting, Continue, Decided, Ended, Ending,
-    Execution, Extension, Frozen, Gate, Guard, Mint, Outcome, Output, OwnRecord, Permission, Permitted,
-    PostExecute, PreExecute, PromptSubmit, Proposal, Proposed, Returned, Reviewed, Rewrite, Scene, Seam, Seq,
-    SessionId, SessionInfo, SessionStart, Source, StartSource, Starting, SubagentStart, Submitted, Table,
-    ToolBatch, ToolSpec, TurnContinuation, Verdict,
+    Asking, BatchCall, CallBatch, CallKey, CallPath, ChildStarting, Continue, Decided, EndReason, Ended,
+    Ending, Execution, Extension, Frozen, Gate, Guard, HandlerId, Mint, Outcome, Output, OwnRecord,
+    Permission, Permitted, PostExecute, PreExecute, PromptSubmit, Proposal, Proposed, PutQuestion, RequestId,
+    Returned, Reviewed, Rewrite, Scene, Seam, Seq, SessionId, SessionInfo, SessionStart, Source, StartSource,
+    Starting, SubagentStart, Submitted, Table, ToolBatch, ToolSpec, TurnContinuation, TurnEnded, Verdict,
     hooks::{ClaudeHooks, Moment},
 };
 use std::{path::Path, sync::Arc, time::Duration};
@@ -42,11 +42,17 @@ pub(super) fn moment(args: &ExplainArgs, cwd: &Path) -> Result<Moment, Problem> 
             Moment::UserPromptSubmit(Submitted::new(scene, Seq(1), (&*args.prompt).into(), Source::User))
         }
         "PreToolUse" => Moment::PreToolUse(Proposed::new(scene, key, "toolu_1".into(), spec()?, input()?)),
-        "PermissionRequest" => {
+        event @ ("PermissionRequest" | "Notification") => {
             let (input, tool) = (input()?, spec()?);
-            let token = Mint::new(0).root().id();
+            let (token, session) = (Mint::new(0).root().id(), scene.session.id.clone());
+            let request = RequestId::of(&session, &key);
             let call = Execution::new(token, None, scene, key, "toolu_1".into(), tool, input.clone(), input);
-            Moment::PermissionRequest(Asking::new(call, Vec::new(), Vec::new(), true))
+            match event {
+                "Notification" => {
+                    Moment::Notification(PutQuestion::new(call, request, Vec::new(), Vec::new()))
+                }
+                _ => Moment::PermissionRequest(Asking::new(call, Vec::new(), Vec::new(), true)),
+            }
         }
         "PostToolBatch" => {
             let made = ("toolu_1".into(), (&*args.tool).into(), (&*args.input).into());
@@ -54,10 +60,20 @@ pub(super) fn moment(args: &ExplainArgs, cwd: &Path) -> Result<Moment, Problem> 
             let call = BatchCall::new(key, made, Some(input()?), ended, text, false);
             Moment::PostToolBatch(CallBatch::new(scene, [call]))
         }
-        event @ ("PostToolUse" | "PostToolUseFailure") => {
+        "StopFailure" => {
+            let reason = EndReason::Error { code: "model_failed".into(), message: (&*args.last).into() };
+            Moment::StopFailure(TurnEnded::new(scene, reason))
+        }
+        event @ ("PostToolUse" | "PostToolUseFailure" | "PermissionDenied") => {
             let output = response(&args.response);
-            let outcome =
-                if event == "PostToolUse" { Outcome::completed(output) } else { Outcome::tool_error(output) };
+            let outcome = match event {
+                "PostToolUse" => Outcome::completed(output),
+                "PostToolUseFailure" => Outcome::tool_error(output),
+                _ => Outcome::ended(Ended::HookDeny {
+                    by: HandlerId::new("host", "policy"),
+                    reason: (&*args.response).into(),
+                }),
+            };
             let (spec, input, took) = (spec()?, input()?, Duration::ZERO);
             Moment::PostToolUse(Returned::new(
                 scene,
@@ -172,6 +188,16 @@ pub(super) async fn run(hooks: &Arc<ClaudeHooks>, moment: &Moment) -> (Vec<Answe
             let again = !halted && decided.iter().any(|one| matches!(one.decision, Continue::Again { .. }));
             let decision = if again { "continue" } else { "none" };
             (answered, Folded { decision, reason: reason.filter(|_| again), input: None })
+        }
+        Moment::Notification(_) | Moment::StopFailure(_) => {
+            let answered = hooks.tell(moment).await.into_iter().map(|late| Answered {
+                handler: late.handler.handler,
+                context: late.context,
+                halt: None,
+                failure: None,
+                records: late.records,
+            });
+            (answered.collect(), Folded { decision: "none", ..Folded::default() })
         }
         _ => (Vec::new(), Folded { decision: "none", ..Folded::default() }),
     }

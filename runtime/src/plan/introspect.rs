@@ -54,6 +54,7 @@ impl Table {
         entries(&self.rewrite, &mut rows);
         entries(&self.pre_execute, &mut rows);
         entries(&self.permission, &mut rows);
+        mounted(Point::Asked, &self.ask_observers, &mut rows);
         mounted(Point::Guard, &self.guards, &mut rows);
         mounted(Point::Execute, &self.wrappers, &mut rows);
         entries(&self.post_execute, &mut rows);

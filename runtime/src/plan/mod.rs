@@ -11,9 +11,9 @@ pub use registrar::Registrar;
 use crate::{
     HandlerId, Point, Scene, Tool, ToolSpec,
     seam::{
-        BoxError, ChildObserver, Compaction, Guard, Handler, HandlerSource, Permission, Planned, PostExecute,
-        PreExecute, PromptSubmit, Reply, ResultObserver, Rewrite, Seam, SessionStart, SubagentStart,
-        ToolBatch, TurnContinuation, TurnObserver, TurnStop, Wrapper,
+        AskObserver, BoxError, ChildObserver, Compaction, Guard, Handler, HandlerSource, Permission, Planned,
+        PostExecute, PreExecute, PromptSubmit, Reply, ResultObserver, Rewrite, Seam, SessionStart,
+        SubagentStart, ToolBatch, TurnContinuation, TurnObserver, TurnStop, Wrapper,
     },
 };
 use futures::future::LocalBoxFuture;
@@ -149,6 +149,8 @@ pub struct Table {
     pub guards: Vec<Mounted<dyn Guard>>,
     /// Observers of results, in mount order.
     pub observers: Vec<Mounted<dyn ResultObserver>>,
+    /// Observers of questions to a person, in mount order.
+    pub ask_observers: Vec<Mounted<dyn AskObserver>>,
     /// Observers of turns' ends, in mount order.
     pub turn_observers: Vec<Mounted<dyn TurnObserver>>,
     /// Observers of subagents' ends, in mount order.
@@ -255,6 +257,7 @@ impl Table {
         child.wrappers.retain(|m| stays(&m.id.owner, m.scope));
         child.guards.retain(|m| stays(&m.id.owner, m.scope));
         child.observers.retain(|m| stays(&m.id.owner, m.scope));
+        child.ask_observers.retain(|m| stays(&m.id.owner, m.scope));
         child.turn_observers.retain(|m| stays(&m.id.owner, m.scope));
         child.child_observers.retain(|m| stays(&m.id.owner, m.scope));
         if let Some(tools) = tools {

@@ -4,12 +4,12 @@ use super::{Entry, Matches, Mounted, Scope, Table, TableError, ToolMatch};
 use crate::{
     Execution, HandlerId, Outcome, Point, Reason,
     seam::{
-        Asking, Batched, Boundary, BoxError, CallBatch, ChildEnded, ChildObserver, ChildStarting, Committed,
-        Compact, Compacting, Compaction, Continue, Ending, Gate, Guard, Handler, HandlerSource, IntoReply,
-        Next, Permission, Permit, Planned, PostExecute, PreExecute, PromptSubmit, Proposal, Proposed, Reply,
-        ResultObserver, Returned, Review, Rewrite, Seam, SessionStart, Started, Starting, StopTurn,
-        SubagentStart, Submit, Submitted, ToolBatch, TurnContinuation, TurnEnded, TurnObserver, TurnStop,
-        Wrapper,
+        AskObserver, Asking, Batched, Boundary, BoxError, CallBatch, ChildEnded, ChildObserver,
+        ChildStarting, Committed, Compact, Compacting, Compaction, Continue, Ending, Gate, Guard, Handler,
+        HandlerSource, IntoReply, Next, Permission, Permit, Planned, PostExecute, PreExecute, PromptSubmit,
+        Proposal, Proposed, PutQuestion, Reply, ResultObserver, Returned, Review, Rewrite, Seam,
+        SessionStart, Started, Starting, StopTurn, SubagentStart, Submit, Submitted, ToolBatch,
+        TurnContinuation, TurnEnded, TurnObserver, TurnStop, Wrapper,
     },
 };
 use futures::future::LocalBoxFuture;
@@ -258,6 +258,19 @@ impl Registrar<'_> {
         let run = Arc::new(observer) as Arc<dyn ChildObserver>;
         if let Some(mounted) = self.mounted(Point::SubagentEnd, name, run) {
             self.table.child_observers.push(mounted);
+        }
+        self
+    }
+
+    /// Observes each question that is put to a person.
+    pub fn asked(
+        &mut self,
+        name: &str,
+        observer: impl Fn(&PutQuestion) + Send + Sync + 'static,
+    ) -> &mut Self {
+        let run = Arc::new(observer) as Arc<dyn AskObserver>;
+        if let Some(mounted) = self.mounted(Point::Asked, name, run) {
+            self.table.ask_observers.push(mounted);
         }
         self
     }

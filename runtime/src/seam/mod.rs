@@ -4,6 +4,7 @@
 //! does not depend on the order of its handlers. One driver runs them all. Two points differ on purpose and have their
 //! own traits: [`Guard`] (synchronous, only denies) and [`ResultObserver`] (sees the committed result, decides nothing).
 
+mod asked;
 mod batch;
 mod compaction;
 mod continuation;
@@ -21,6 +22,7 @@ mod subagent;
 mod turn_end;
 mod turn_stop;
 
+pub use asked::{AskObserver, PutQuestion};
 pub use batch::{BatchCall, Batched, CallBatch, ToolBatch};
 pub use compaction::{Compact, Compacted, Compacting, Compaction};
 pub use continuation::{Continue, Ending, TurnContinuation};
@@ -66,6 +68,9 @@ pub enum Point {
     /// A person is about to be asked about a call: who answers in that person's stead?
     #[serde(rename = "tools/permission")]
     Permission,
+    /// A person is asked about a call.
+    #[serde(rename = "tools/asked")]
+    Asked,
     /// The last word on a call: deny or abstain.
     #[serde(rename = "tools/guard")]
     Guard,
@@ -100,13 +105,14 @@ pub enum Point {
 
 impl Point {
     /// Every point, in the order in which a turn meets them.
-    pub const ALL: [Point; 16] = [
+    pub const ALL: [Point; 17] = [
         Point::SessionStart,
         Point::SubagentStart,
         Point::PromptSubmit,
         Point::Rewrite,
         Point::PreExecute,
         Point::Permission,
+        Point::Asked,
         Point::Guard,
         Point::Execute,
         Point::PostExecute,
@@ -128,6 +134,7 @@ impl Point {
             Point::Rewrite => "tools/rewrite",
             Point::PreExecute => "tools/pre-execute",
             Point::Permission => "tools/permission",
+            Point::Asked => "tools/asked",
             Point::Guard => "tools/guard",
             Point::Execute => "tools/execute",
             Point::PostExecute => "tools/post-execute",
@@ -143,7 +150,7 @@ impl Point {
 
     /// True where a handler can change what happens; false where it observes, or adds context.
     pub fn decides(self) -> bool {
-        !matches!(self, Point::Result | Point::TurnEnd | Point::SubagentEnd)
+        !matches!(self, Point::Asked | Point::Result | Point::TurnEnd | Point::SubagentEnd)
     }
 
     /// What a failure of a handler at this point means, in a word (C-PIPE-3).
@@ -151,6 +158,7 @@ impl Point {
         match self {
             Point::SessionStart
             | Point::SubagentStart
+            | Point::Asked
             | Point::TurnEnd
             | Point::SubagentEnd
             | Point::Result => "reported",

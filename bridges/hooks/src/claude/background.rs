@@ -30,14 +30,20 @@ pub struct Late {
 pub(super) fn leave(hook: Hook, scene: Scene, subject: &str, stdin: Vec<u8>) {
     let (name, span) = (name(&hook, subject), span(&scene));
     let work = async move {
-        // Places of their own: a slow one must not hold up the hooks that a turn waits for.
-        let permits = hook.house.background.clone();
-        let behind = hook.catch_up(&scene).await;
-        let ran = hook.work(&scene, stdin, Some(permits)).await;
-        finish(&hook, &scene, &name, ran, behind.as_deref()).await;
+        let late = run(&hook, &scene, &name, stdin).await;
+        hand(&hook, late);
     };
     // Whoever drops the handle lets the task go on: that is what is wanted.
     drop(tokio::spawn(work.instrument(span)));
+}
+
+/// Does its work to the end, and says what it came to.
+pub(super) async fn run(hook: &Hook, scene: &Scene, name: &str, stdin: Vec<u8>) -> Late {
+    // Places of their own: a slow one must not hold up the hooks that a turn waits for.
+    let permits = hook.house.background.clone();
+    let behind = hook.catch_up(scene).await;
+    let ran = hook.work(scene, stdin, Some(permits)).await;
+    finish(hook, scene, name, ran, behind.as_deref()).await
 }
 
 /// Lets one go on that has gone there itself. Its limit is what it said, if it said one, and its own in any case.
@@ -59,7 +65,8 @@ pub(super) fn let_go(
                 Err(_) => Ran::LetGo { limit },
             },
         };
-        finish(&hook, &scene, &name, ran, None).await;
+        let late = finish(&hook, &scene, &name, ran, None).await;
+        hand(&hook, late);
     };
     drop(tokio::spawn(work.instrument(span)));
 }
@@ -90,7 +97,7 @@ fn span(scene: &Scene) -> tracing::Span {
     tracing::debug_span!("background", session = %scene.session.id)
 }
 
-async fn finish(hook: &Hook, scene: &Scene, name: &str, mut ran: Ran, behind: Option<&str>) {
+async fn finish(hook: &Hook, scene: &Scene, name: &str, mut ran: Ran, behind: Option<&str>) -> Late {
     if let Ran::Process(Ok(finished)) = &mut ran
         && had_gone(finished)
     {
@@ -103,6 +110,8 @@ async fn finish(hook: &Hook, scene: &Scene, name: &str, mut ran: Ran, behind: Op
     let Heard { answer, records } = hook.heard(scene, ran, behind, |_| {}).await;
     let (mut context, mut wakes): (Vec<Arc<str>>, bool) = (Vec::new(), false);
     match &answer.verdict {
+        // Whoever is told of something tells the model nothing.
+        _ if hook.definition.event.is_notice() => {}
         Some(Verdict::Block(reason)) if hook.definition.rewakes => {
             let stderr = reason.strip_prefix(&*format!("[{}]: ", hook.definition.written.name()));
             let reason = stderr.unwrap_or(reason);
@@ -112,7 +121,11 @@ async fn finish(hook: &Hook, scene: &Scene, name: &str, mut ran: Ran, behind: Op
         _ => context.extend(answer.context.map(Into::into)),
     }
     let (session, handler) = (scene.session.id.clone(), hook.id.clone());
-    let late = Late { session, handler, context, wakes, records };
+    Late { session, handler, context, wakes, records }
+}
+
+/// Hands it to the host.
+pub(super) fn hand(hook: &Hook, late: Late) {
     match &hook.house.late {
         Some(tell) => tell(late),
         None => {

@@ -6,6 +6,8 @@
 use super::{
     event::{Event, Named},
     matcher::Matcher,
+    notices::FAILURES,
+    payload::PERMISSION_PROMPT,
     post::Bounds,
     rule::Rule,
     written::Written,
@@ -304,6 +306,21 @@ impl Reader<'_> {
             self.say(Severity::Warning, "hooks/no-such-start", at, message, Some(&hint));
         }
         let mut sound = Ok(handlers.len());
+        let told: &[&str] = match named {
+            Named::Runs(Event::Notification) => &[PERMISSION_PROMPT],
+            Named::Runs(Event::StopFailure) => &FAILURES,
+            _ => &[],
+        };
+        if let Some((at, text)) = matcher
+            && !told.is_empty()
+            && !matches!(*compiled, Matcher::Never(_))
+            && !told.iter().any(|kind| compiled.matches(kind))
+        {
+            let message =
+                format!("the matcher `{text}` under {event} matches nothing that it is told of here");
+            let hint = format!("here that is {}", told.join(", "));
+            self.say(Severity::Warning, "hooks/no-such-notice", at, message, Some(&hint));
+        }
         for handler in handlers {
             match self.handler(event, handler) {
                 Err(Dropped) => sound = Err(Dropped),

@@ -10,25 +10,25 @@ pub(crate) enum Event {
     UserPromptSubmit,
     PreToolUse,
     PermissionRequest,
+    Notification,
+    PermissionDenied,
     PostToolUse,
     PostToolUseFailure,
     PostToolBatch,
     Stop,
+    StopFailure,
     SubagentStart,
     SubagentStop,
 }
 
 /// Events of the client that nothing here fires yet. They are named when a file uses them, never dropped silently.
-const NOT_YET: [&str; 24] = [
-    "Notification",
+const NOT_YET: [&str; 21] = [
     "UserPromptExpansion",
     "SessionEnd",
-    "StopFailure",
     "PreCompact",
     "PostCompact",
     "PreModelSwitch",
     "PostModelSwitch",
-    "PermissionDenied",
     "Setup",
     "TeammateIdle",
     "TaskCreated",
@@ -58,15 +58,18 @@ pub(crate) enum Named {
 }
 
 impl Event {
-    pub(crate) const ALL: [Event; 10] = [
+    pub(crate) const ALL: [Event; 13] = [
         Event::SessionStart,
         Event::UserPromptSubmit,
         Event::PreToolUse,
         Event::PermissionRequest,
+        Event::Notification,
+        Event::PermissionDenied,
         Event::PostToolUse,
         Event::PostToolUseFailure,
         Event::PostToolBatch,
         Event::Stop,
+        Event::StopFailure,
         Event::SubagentStart,
         Event::SubagentStop,
     ];
@@ -105,10 +108,13 @@ impl Event {
             Event::UserPromptSubmit => "UserPromptSubmit",
             Event::PreToolUse => "PreToolUse",
             Event::PermissionRequest => "PermissionRequest",
+            Event::Notification => "Notification",
+            Event::PermissionDenied => "PermissionDenied",
             Event::PostToolUse => "PostToolUse",
             Event::PostToolUseFailure => "PostToolUseFailure",
             Event::PostToolBatch => "PostToolBatch",
             Event::Stop => "Stop",
+            Event::StopFailure => "StopFailure",
             Event::SubagentStart => "SubagentStart",
             Event::SubagentStop => "SubagentStop",
         }
@@ -121,8 +127,10 @@ impl Event {
             Event::UserPromptSubmit => Point::PromptSubmit,
             Event::PreToolUse => Point::Rewrite,
             Event::PermissionRequest => Point::Permission,
-            Event::PostToolUse | Event::PostToolUseFailure => Point::PostExecute,
+            Event::Notification => Point::Asked,
+            Event::PermissionDenied | Event::PostToolUse | Event::PostToolUseFailure => Point::PostExecute,
             Event::PostToolBatch => Point::Batch,
+            Event::StopFailure => Point::TurnEnd,
             Event::SubagentStart => Point::SubagentStart,
             // A subagent's own stop (C-SUB-3); which of the two it is follows from the session's depth.
             Event::Stop | Event::SubagentStop => Point::Continuation,
@@ -146,13 +154,22 @@ impl Event {
     pub(crate) fn is_of_tool(self) -> bool {
         matches!(
             self,
-            Event::PreToolUse | Event::PermissionRequest | Event::PostToolUse | Event::PostToolUseFailure
+            Event::PreToolUse
+                | Event::PermissionRequest
+                | Event::PermissionDenied
+                | Event::PostToolUse
+                | Event::PostToolUseFailure
         )
+    }
+
+    /// Whether it is told of what has happened: nobody waits for its hooks, and nothing that they say decides.
+    pub(crate) fn is_notice(self) -> bool {
+        matches!(self, Event::Notification | Event::StopFailure)
     }
 
     /// Whether `onFailure: "block"` counts on it.
     pub(crate) fn blocks_on_failure(self) -> bool {
-        !matches!(self, Event::Stop | Event::SubagentStop)
+        !matches!(self, Event::PermissionDenied | Event::Stop | Event::SubagentStop) && !self.is_notice()
     }
 }
 
@@ -180,7 +197,7 @@ mod tests {
     fn every_event_of_the_client_has_its_place() {
         assert_eq!(Event::ALL.len() + NOT_YET.len(), 34);
         assert_eq!(Event::named("Stop"), Named::Runs(Event::Stop));
-        assert_eq!(Event::named("Notification"), Named::NotYet("Notification"));
+        assert_eq!(Event::named("Setup"), Named::NotYet("Setup"));
         assert_eq!(Event::named("stop"), Named::Unknown);
     }
 

@@ -5,11 +5,13 @@ use super::{
     event::Event,
     hook::{Hook, Work},
     matcher::Matcher,
+    notices, payload,
     payload::Style,
 };
 use crate::run::Program;
 use portcullis_runtime::{
-    Asking, CallBatch, ChildStarting, Ended, Ending, Frozen, Proposed, Returned, Scene, Starting, Submitted,
+    Asking, CallBatch, ChildStarting, Ended, Ending, Frozen, Proposed, PutQuestion, Returned, Scene,
+    Starting, Submitted, TurnEnded,
 };
 use std::{ffi::OsString, path::PathBuf, sync::Arc, time::Duration};
 
@@ -63,7 +65,11 @@ pub enum Moment {
     PermissionRequest(Asking),
     /// The calls of a step have their results.
     PostToolBatch(CallBatch),
-    /// A call has ended: PostToolUse or PostToolUseFailure.
+    /// A person was put a question.
+    Notification(PutQuestion),
+    /// The model failed, and the turn with it.
+    StopFailure(TurnEnded),
+    /// A call has ended: PostToolUse, PostToolUseFailure, or PermissionDenied if the host's policy denied it.
     PostToolUse(Returned),
     /// A turn is about to stop: Stop, or SubagentStop in a subagent.
     Stop(Ending),
@@ -165,6 +171,15 @@ impl ClaudeHooks {
                 let subject = canonical(&at.call.tool.name).to_owned();
                 (Event::PermissionRequest, subject, &at.call.scene, style.permission_request(at))
             }
+            Moment::Notification(at) => {
+                let kind = payload::PERMISSION_PROMPT.to_owned();
+                (Event::Notification, kind, at.scene(), style.notification(at))
+            }
+            Moment::StopFailure(at) => {
+                let failed = notices::failure(&at.reason)?;
+                let stdin = style.stop_failure(&at.scene, failed);
+                (Event::StopFailure, failed.0.to_owned(), &at.scene, stdin)
+            }
             Moment::PostToolBatch(at) => {
                 (Event::PostToolBatch, String::new(), &at.scene, style.post_tool_batch(at))
             }
@@ -173,6 +188,9 @@ impl ClaudeHooks {
                 let subject = canonical(&at.name).to_owned();
                 match &at.outcome.ended {
                     Ended::Completed => (Event::PostToolUse, subject, &at.scene, style.post_tool_use(at)),
+                    ended if notices::denied_by_policy(ended) => {
+                        (Event::PermissionDenied, subject, &at.scene, style.permission_denied(at))
+                    }
                     ended if ended.was_dispatched() => {
                         (Event::PostToolUseFailure, subject, &at.scene, style.post_tool_use_failure(at))
                     }

@@ -189,6 +189,10 @@ impl Handler<PostExecute> for Hook {
     fn decide(&self, input: Returned) -> Answering<'_, Review> {
         Box::pin(async move {
             let (style, tool) = (self.house.style(), canonical(&input.name));
+            if self.definition.event == Event::PermissionDenied {
+                let stdin = style.permission_denied(&input);
+                return self.hear(&input.scene, tool, stdin, |_| {}).await.permission_denied(tool);
+            }
             if self.definition.event == Event::PostToolUseFailure {
                 let stdin = style.post_tool_use_failure(&input);
                 return self

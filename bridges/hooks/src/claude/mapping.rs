@@ -118,6 +118,14 @@ impl Heard {
         self.reply(decision, Vec::new(), halt)
     }
 
+    /// Nothing here undoes the denial. `retry` is told the model, in words of our own: what the client says is not known.
+    pub(crate) fn permission_denied(self, tool: &str) -> Mapped<Review> {
+        let retry = self.answer.retry;
+        let retry =
+            retry.then(|| format!("PermissionDenied:{tool} hook says that this call may be tried again."));
+        self.reply(Review::accept(), retry.into_iter().collect(), None)
+    }
+
     /// A block ends the turn here, as `continue: false` does.
     pub(crate) fn post_tool_batch(self) -> Mapped<Batched> {
         let halt = self.halt("PostToolBatch").or_else(|| self.block().map(Reason::from));

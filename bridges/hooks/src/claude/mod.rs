@@ -13,6 +13,7 @@ mod lint;
 mod listen;
 mod mapping;
 mod matcher;
+mod notices;
 mod options;
 mod output;
 mod overlay;
@@ -85,6 +86,7 @@ struct House {
     late: Option<TellLate>,
     /// Of hooks that nobody waits for.
     background: Permits,
+    at_work: notices::AtWork,
     advisor: Option<Arc<dyn Advisor>>,
     tools: Option<Arc<dyn McpTools>>,
     /// What the settings let handlers of type `http` do.
@@ -204,6 +206,7 @@ impl ClaudeHooks {
             only: options.only,
             late: options.late,
             background: in_background,
+            at_work: notices::AtWork::default(),
             advisor: options.advisor,
             tools: options.mcp,
             bounds: loaded.bounds.into(),
@@ -442,6 +445,7 @@ impl Extension for ClaudeHooks {
             let transcripts = self.house.transcripts.clone();
             at.turn_end("transcript", move |ended| transcripts.follow(&ended.scene));
         }
+        self.notices(at);
         self.permissions.register(at);
     }
 }
@@ -515,11 +519,12 @@ impl HandlerSource<ToolBatch> for ClaudeHooks {
 }
 
 impl HandlerSource<PostExecute> for ClaudeHooks {
-    /// A call that never ran has no hook after it: the client has none either.
+    /// A call that never ran has no hook after it, as in the client, unless it was the host's policy that denied it.
     fn plan(&self, input: &Returned, out: &mut Vec<Planned<PostExecute>>) {
         let event = match &input.outcome.ended {
             Ended::Completed => Event::PostToolUse,
             ended if ended.was_dispatched() => Event::PostToolUseFailure,
+            ended if notices::denied_by_policy(ended) => Event::PermissionDenied,
             _ => return,
         };
         let tool = canonical(&input.name);

@@ -30,6 +30,8 @@ pub(crate) struct Answer {
     pub(crate) plain: Option<String>,
     /// `additionalContext`.
     pub(crate) context: Option<String>,
+    /// `retry`: a denied call may be tried again.
+    pub(crate) retry: bool,
     /// `updatedInput`.
     pub(crate) rewrite: Option<Frozen>,
     /// `updatedToolOutput`, `updatedMCPToolOutput`.
@@ -207,6 +209,7 @@ impl Terms<'_> {
         if said.permit == Some(said::Permit::Allow) {
             answer.verdict = Some(Verdict::Allow);
         }
+        answer.retry = said.retry;
         answer.context = said.context.filter(|context| !context.is_empty());
         answer.output = said.output.and_then(|json| Frozen::parse(json).ok());
         answer.mcp_output = said.mcp_output.and_then(|json| Frozen::parse(json).ok());

@@ -6,8 +6,8 @@
 use super::{Fidelity, event::Event, matcher::canonical, rule::resolve};
 use crate::json::write_string;
 use portcullis_runtime::{
-    Asking, BatchCall, CallBatch, ChildStarting, Ended, Ending, Frozen, Outcome, Proposed, Returned, Scene,
-    Seq, SessionId, SessionInfo, StartSource, Starting, Submitted, View,
+    Asking, BatchCall, CallBatch, ChildStarting, Ended, Ending, Frozen, Outcome, Proposed, PutQuestion,
+    Returned, Scene, Seq, SessionId, SessionInfo, StartSource, Starting, Submitted, View,
 };
 use sha2::{Digest, Sha256};
 use std::path::Path;
@@ -79,6 +79,9 @@ const TOOLS: [(&str, Order); 8] = [
 /// Tools whose `file_path` the client makes absolute.
 const FILE_TOOLS: [&str; 3] = ["Read", "Write", "Edit"];
 
+/// What Notification is about here.
+pub(crate) const PERMISSION_PROMPT: &str = "permission_prompt";
+
 /// What all payloads of a bridge share.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Style<'a> {
@@ -123,6 +126,33 @@ impl Style<'_> {
         let (call, scene) = (&input.call, &input.call.scene);
         let mut p = self.open(Event::PermissionRequest, scene, scene.prompt, true);
         p.tool(&call.tool.name, Some(&call.arguments), scene);
+        p.close()
+    }
+
+    /// Of a question that a person was just put.
+    pub(crate) fn notification(&self, input: &PutQuestion) -> Vec<u8> {
+        let scene = input.scene();
+        let mut p = self.open(Event::Notification, scene, scene.prompt, false);
+        p.text(
+            "message",
+            &format!("Claude needs your permission to use {}", canonical(&input.call.tool.name)),
+        );
+        p.text("notification_type", PERMISSION_PROMPT);
+        p.close()
+    }
+
+    pub(crate) fn permission_denied(&self, input: &Returned) -> Vec<u8> {
+        let mut p = self.open(Event::PermissionDenied, &input.scene, input.scene.prompt, true);
+        p.tool(&input.name, input.arguments.as_ref(), &input.scene);
+        p.text("tool_use_id", &input.call_id);
+        p.text("reason", &input.outcome.for_model().0.to_text());
+        p.close()
+    }
+
+    pub(crate) fn stop_failure(&self, scene: &Scene, failed: (&str, &str)) -> Vec<u8> {
+        let mut p = self.open(Event::StopFailure, scene, scene.prompt, false);
+        p.text("error", failed.0);
+        p.text("last_assistant_message", failed.1);
         p.close()
     }
 

@@ -39,6 +39,8 @@ pub(crate) struct Said {
     pub(crate) permission: Option<Permission>,
     pub(crate) permission_reason: Option<String>,
     pub(crate) permit: Option<Permit>,
+    /// A denied call may be tried again.
+    pub(crate) retry: bool,
     pub(crate) context: Option<String>,
     /// `updatedInput`, as strict JSON of an object.
     pub(crate) input: Option<String>,
@@ -111,6 +113,9 @@ impl Said {
             && let Some(node) = node.get("decision")
         {
             self.permit(node)?;
+        }
+        if event == Event::PermissionDenied {
+            self.retry = flag(node, "retry")?.unwrap_or(false);
         }
         if event == Event::PostToolUse {
             self.output = node.get("updatedToolOutput").map(strict);

@@ -2,14 +2,14 @@
 
 use super::feed::{Event, Feed};
 use super::seen::{Asked, Seen, Sources};
-use super::stage::Stage;
+use super::stage::{Stage, Told};
 use super::{script, tools};
 use futures::{StreamExt, stream::BoxStream};
 use portcullis::{
     Answer, Body, Content, Continue, Ending, Event as Happened, Execution, ForkAt, Gate, MemoryJournal,
     Model, ModelError, ModelEvent, ModelRequest, Reason, Role, Runtime, ScriptedModel, Seq, Session,
     SessionAdvisor, SessionId, SessionOptions,
-    hooks::Report,
+    hooks::{ClaudeHooks, Report},
     journal::{Fault, JournalError},
 };
 use std::{
@@ -65,6 +65,9 @@ struct House<'c> {
     roles: Roles,
     reports: Vec<Report>,
     asked: Asked,
+    /// The hooks of the last process, and what those came to that nobody waited for.
+    hooks: Option<Arc<ClaudeHooks>>,
+    told: Told,
     /// The session after which the next one begins afresh.
     cleared: Option<SessionId>,
 }
@@ -73,8 +76,9 @@ async fn play(stage: &Stage, feed: &Feed) -> Result<Seen, String> {
     let dying = Arc::new(AtomicBool::new(false));
     let journal = journal(feed, dying.clone());
     let roles = Roles::default();
-    let mut house =
-        House { stage, feed, journal, roles, reports: Vec::new(), asked: Asked::default(), cleared: None };
+    let (hooks, told) = (None, Told::default());
+    let (reports, asked) = (Vec::new(), Asked::default());
+    let mut house = House { stage, feed, journal, roles, reports, asked, hooks, told, cleared: None };
     match feed.event {
         Event::SessionStart => house.starts().await?,
         _ if feed.scenario.crashes() => house.dies_and_recovers(&dying).await?,
@@ -91,9 +95,10 @@ async fn play(stage: &Stage, feed: &Feed) -> Result<Seen, String> {
         }
         _ => house.process(NAME, &[&*feed.rounds[0].prompt], true).await?,
     }
-    let House { journal, roles, reports, asked, .. } = house;
+    let House { journal, roles, reports, asked, told, .. } = house;
     let roles = roles.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    Seen::of(feed, Sources { journal, roles, reports, asked }).await
+    let told = told.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    Seen::of(feed, Sources { journal, roles, reports, asked, told }).await
 }
 
 /// Where the process may die just before a result is kept.
@@ -122,6 +127,10 @@ impl House<'_> {
                 break;
             }
         }
+        // Hooks that are told of what has happened would end with their process.
+        while self.hooks.as_ref().is_some_and(|hooks| hooks.telling() > 0) {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
         runtime.shutdown(GRACE).await;
         done
     }
@@ -129,6 +138,7 @@ impl House<'_> {
     async fn open(&mut self, name: &str, hooked: bool) -> Result<(Runtime, Session), String> {
         let model = ScriptedModel::from_json(&script::script(self.feed)).map_err(|e| e.to_string())?;
         let guards = self.feed.guards.clone();
+        let denies = self.feed.event == Event::PermissionDenied;
         let asks = self.feed.event.is_of_question();
         let forced_before = self.feed.event.is_stop() && self.feed.rounds.iter().any(|round| round.active);
         let first: Vec<bool> = self.feed.turns().iter().map(|rounds| rounds[0].active).collect();
@@ -140,6 +150,9 @@ impl House<'_> {
             .policy("case", move |at| {
                 for (number, rule) in guards.into_iter().enumerate() {
                     at.guard(&format!("rule-{number}"), move |call: &Execution| denied(&rule, call));
+                }
+                if denies {
+                    at.pre_execute("denies", async |_| Gate::deny("The case denies this call."));
                 }
                 if asks {
                     at.depth(inside..=inside, |at| {
@@ -159,7 +172,8 @@ impl House<'_> {
             });
         if hooked {
             let advisor = SessionAdvisor::new();
-            let (hooks, reports) = self.stage.hooks(advisor.clone());
+            let (hooks, reports) = self.stage.hooks(advisor.clone(), &self.told);
+            self.hooks = Some(hooks.clone());
             self.reports = reports;
             builder = builder.mount_deciding(hooks).answers(advisor);
         }

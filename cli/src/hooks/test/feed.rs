@@ -12,24 +12,30 @@ pub(super) enum Event {
     UserPromptSubmit,
     PreToolUse,
     PermissionRequest,
+    Notification,
+    PermissionDenied,
     PostToolUse,
     PostToolUseFailure,
     PostToolBatch,
     Stop,
+    StopFailure,
     SubagentStart,
     SubagentStop,
 }
 
 impl Event {
-    const ALL: [Event; 10] = [
+    const ALL: [Event; 13] = [
         Event::SessionStart,
         Event::UserPromptSubmit,
         Event::PreToolUse,
         Event::PermissionRequest,
+        Event::Notification,
+        Event::PermissionDenied,
         Event::PostToolUse,
         Event::PostToolUseFailure,
         Event::PostToolBatch,
         Event::Stop,
+        Event::StopFailure,
         Event::SubagentStart,
         Event::SubagentStop,
     ];
@@ -40,10 +46,13 @@ impl Event {
             Event::UserPromptSubmit => "UserPromptSubmit",
             Event::PreToolUse => "PreToolUse",
             Event::PermissionRequest => "PermissionRequest",
+            Event::Notification => "Notification",
+            Event::PermissionDenied => "PermissionDenied",
             Event::PostToolUse => "PostToolUse",
             Event::PostToolUseFailure => "PostToolUseFailure",
             Event::PostToolBatch => "PostToolBatch",
             Event::Stop => "Stop",
+            Event::StopFailure => "StopFailure",
             Event::SubagentStart => "SubagentStart",
             Event::SubagentStop => "SubagentStop",
         }
@@ -54,15 +63,22 @@ impl Event {
             self,
             Event::PreToolUse
                 | Event::PermissionRequest
+                | Event::Notification
+                | Event::PermissionDenied
                 | Event::PostToolUse
                 | Event::PostToolUseFailure
                 | Event::PostToolBatch
         )
     }
 
+    /// It is told of what has happened, to hooks that nobody waits for.
+    pub(super) fn is_notice(self) -> bool {
+        matches!(self, Event::Notification | Event::StopFailure)
+    }
+
     /// It happens when a person is asked about a call.
     pub(super) fn is_of_question(self) -> bool {
-        matches!(self, Event::PermissionRequest)
+        matches!(self, Event::PermissionRequest | Event::Notification)
     }
 
     pub(super) fn is_stop(self) -> bool {

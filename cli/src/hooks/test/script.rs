@@ -1,6 +1,6 @@
 //! The script of the model that makes the event happen.
 
-use super::feed::{Feed, Round, quoted};
+use super::feed::{Event, Feed, Round, quoted};
 
 /// How often the last answer of a turn is repeated, should a hook force the turn on.
 const AGAIN: u32 = 1_000_000;
@@ -38,6 +38,12 @@ pub(super) fn script(feed: &Feed) -> String {
             let rest = rounds.last().map(|round| text(&round.last, AGAIN));
             acts.push(front.into_iter().chain(steps).chain(rest).collect());
         }
+    } else if feed.event == Event::StopFailure {
+        let failed = feed
+            .rounds
+            .iter()
+            .map(|round| format!(r#"{{"fail":{{"kind":"fatal","message":{}}}}}"#, quoted(&round.last)));
+        acts.push(failed.take(1).collect());
     } else {
         acts.push(vec![text("done", AGAIN)]);
     }

@@ -3,8 +3,9 @@
 use super::drive::answer;
 use super::feed::{Event, Feed};
 use portcullis::{
-    Arguments, Ask, Body, Decision, EndReason, Ended, Gate, Journal, MemoryJournal, Permit, Point, Proposal,
-    Record, Role, Session, SessionId, Source, Subject, View, hooks::ClaudeHooks, hooks::Report,
+    Arguments, Ask, Body, Decision, EndReason, Ended, Gate, Journal, MemoryJournal, OwnRecord, Permit, Point,
+    Proposal, Record, Role, Session, SessionId, Source, Subject, View,
+    hooks::{ClaudeHooks, Late, Report},
 };
 use serde::Serialize;
 use std::{collections::HashMap, sync::Arc};
@@ -18,6 +19,7 @@ pub(super) struct Sources {
     pub(super) roles: Vec<Role>,
     pub(super) reports: Vec<Report>,
     pub(super) asked: Asked,
+    pub(super) told: Vec<Late>,
 }
 
 /// The questions that were put, and what became of answers to them.
@@ -107,6 +109,9 @@ impl Seen {
         for head in from.journal.sessions().await.map_err(|error| error.to_string())? {
             let records = from.journal.records(&head.session);
             reader.session(&head.session, &records);
+        }
+        for late in from.told.iter().filter(|_| feed.event.is_notice()) {
+            reader.told(late);
         }
         let Reader { mut seen, rounds, .. } = reader;
         if feed.event == Event::PreToolUse {
@@ -272,15 +277,28 @@ impl Reader<'_> {
                     self.seen.warnings.push(format!("the turn ended {}", end.reason));
                 }
             }
-            Body::Own(own) if &*own.kind == "hook/result" => {
-                let root = own.data.root();
-                let text = |key| root.get(key).and_then(View::as_str);
-                if text("event").as_deref() == Some(self.feed.event.name()) {
-                    let said = ["error", "stderr", "message"].into_iter().filter_map(text);
-                    self.seen.warnings.extend(said.map(|text| text.into_owned()));
-                }
-            }
+            Body::Own(own) => _ = self.own(own),
             _ => {}
+        }
+    }
+
+    /// What one hook's own record says to a person; whether it is a result of the case's event.
+    fn own(&mut self, own: &OwnRecord) -> bool {
+        let root = own.data.root();
+        let text = |key| root.get(key).and_then(View::as_str);
+        let of_case = &*own.kind == "hook/result" && text("event").as_deref() == Some(self.feed.event.name());
+        if of_case {
+            let said = ["error", "stderr", "message"].into_iter().filter_map(text);
+            self.seen.warnings.extend(said.map(|text| text.into_owned()));
+        }
+        of_case
+    }
+
+    /// A hook that nobody waited for.
+    fn told(&mut self, late: &Late) {
+        for own in &late.records {
+            let ran = self.own(own);
+            self.seen.handlers_run += usize::from(ran);
         }
     }
 

@@ -5,7 +5,7 @@ use super::feed::Feed;
 use crate::scratch::copy;
 use portcullis::{
     Scene, SessionAdvisor,
-    hooks::{ClaudeHooks, Fidelity, Layers, Options, Overlays, PluginLayer, Report},
+    hooks::{ClaudeHooks, Fidelity, Late, Layers, Options, Overlays, PluginLayer, Report},
 };
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -13,7 +13,7 @@ use std::{
     collections::BTreeMap,
     fs, io,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError},
 };
 use tempfile::TempDir;
 
@@ -123,10 +123,15 @@ impl Stage {
     }
 
     /// The case's hooks, loaded anew as another process would.
-    pub(super) fn hooks(&self, advisor: SessionAdvisor) -> (Arc<ClaudeHooks>, Vec<Report>) {
-        ClaudeHooks::load_with(&self.project, self.options.clone().advisor(advisor))
+    pub(super) fn hooks(&self, advisor: SessionAdvisor, told: &Told) -> (Arc<ClaudeHooks>, Vec<Report>) {
+        let told = told.clone();
+        let tell = move |late| told.lock().unwrap_or_else(PoisonError::into_inner).push(late);
+        ClaudeHooks::load_with(&self.project, self.options.clone().advisor(advisor).late(tell))
     }
 }
+
+/// What hooks came to that nobody waited for.
+pub(super) type Told = Arc<Mutex<Vec<Late>>>;
 
 /// For each turn, the first and the last step whose end the case is about.
 fn steps(feed: &Feed) -> Vec<(u32, u32)> {
