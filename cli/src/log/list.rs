@@ -6,7 +6,7 @@ use crate::{
     paint::{Paint, Tint},
     problem::Problem,
     store::{Project, each_record},
-    words::typed,
+    words::{names, typed},
 };
 use portcullis::{Body, Journal, JournalError, SessionId, journal::SessionHead, sqlite::SqliteJournal};
 use serde::Serialize;
@@ -29,6 +29,8 @@ struct Row {
     open_questions: usize,
     /// Their names.
     waits: Vec<String>,
+    /// Commands that wait in its inbox.
+    inbox: usize,
     /// A subagent's: its turn goes on with its root's.
     #[serde(skip)]
     child: bool,
@@ -66,15 +68,15 @@ async fn all(
     heads: &[SessionHead],
     json: bool,
 ) -> Result<io::Result<()>, Problem> {
-    let mut rows = Vec::with_capacity(heads.len());
+    let (mut rows, posted) = (Vec::with_capacity(heads.len()), journal.posted().await?);
     for head in heads {
-        rows.push(row(journal, head).await?);
+        rows.push(row(journal, head, &posted).await?);
     }
     rows.sort_by(|a, b| super::natural(&a.session).cmp(&super::natural(&b.session)));
     Ok(print(project.given.as_os_str(), &rows, json))
 }
 
-async fn row(journal: &SqliteJournal, head: &SessionHead) -> Result<Row, Problem> {
+async fn row(journal: &SqliteJournal, head: &SessionHead, posted: &[SessionId]) -> Result<Row, Problem> {
     let mut row = Row {
         session: head.session.to_string(),
         turns: 0,
@@ -82,8 +84,12 @@ async fn row(journal: &SqliteJournal, head: &SessionHead) -> Result<Row, Problem
         last_end: None,
         open_questions: head.waits.len(),
         waits: head.waits.iter().map(|request| request.as_str().to_owned()).collect(),
+        inbox: 0,
         child: false,
     };
+    if posted.contains(&head.session) {
+        row.inbox = journal.pending(&head.session).await?.len();
+    }
     let read = each_record(journal, &head.session, |record| {
         row.records += 1;
         match &record.body {
@@ -142,6 +148,15 @@ fn print(dir: &OsStr, rows: &[Row], json: bool) -> io::Result<()> {
     for row in rows.iter().filter(left) {
         let resume = typed(&["resume".as_ref(), dir, row.session.as_ref()]);
         let hint = format!("`{resume}` goes on with a turn that was left, unless another process is at it");
+        writeln!(out, "{}", paint.tint(Tint::Quiet, &hint))?;
+    }
+    for row in rows.iter().filter(|row| row.inbox > 0) {
+        let resume = typed(&["resume".as_ref(), dir, row.session.as_ref()]);
+        let what = names(row.inbox, "command");
+        let hint = format!(
+            "{what} in the inbox of {}: `{resume}` takes it, unless another process does",
+            row.session
+        );
         writeln!(out, "{}", paint.tint(Tint::Quiet, &hint))?;
     }
     out.flush()

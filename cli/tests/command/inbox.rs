@@ -34,6 +34,9 @@ fn what_is_sent_to_a_session_that_nobody_has_is_taken_by_the_next_one() {
             assert!(sent.out.contains(part), "there is no {part:?} in {}", sent.out);
         }
     }
+    let list = project.log(&[]).out;
+    assert!(list.contains("1 command in the inbox of run-1: `") && list.contains("resume"), "{list}");
+    assert!(project.log(&["--json"]).out.contains(r#""inbox":1"#));
     // The script goes on with that very prompt: it is not sent twice.
     project.model(r#"{"turns": [{"prompt": "go", "steps": [{"text": "Gone."}]}, {"prompt": "go", "steps": [{"text": "Again."}]}]}"#);
     let taken = good(command(&project, "resume", &["--json"]));

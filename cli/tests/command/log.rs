@@ -22,7 +22,7 @@ fn it_lists_the_sessions() {
     let json = project.log(&["--json"]).out;
     assert!(json.starts_with(r#"{"session":"alpha","turns":2,"records":"#), "{json}");
     assert!(
-        json.lines().all(|line| line.ends_with(r#""last_end":"max_tokens","open_questions":0,"waits":[]}"#)),
+        json.lines().all(|line| line.ends_with(r#""last_end":"max_tokens","open_questions":0,"waits":[],"inbox":0}"#)),
         "{json}"
     );
 }
