@@ -119,6 +119,7 @@ fn break_at(at: &mut Registrar<'_>, point: Point, how: How) {
         }
         Point::Stop => _ = at.handler::<TurnStop>("broken", Broken(how, || StopTurn::Abstain)),
         Point::Asked => _ = at.asked("broken", |_| panic!("a secret detail")),
+        Point::Compacted => _ = at.handler::<AfterCompaction>("broken", Broken(how, Noted::default)),
         Point::TurnEnd => _ = at.turn_end("broken", |_| panic!("a secret detail")),
         Point::SubagentEnd => _ = at.subagent_end("broken", |_| panic!("a secret detail")),
         _ => panic!("{point} has no broken handler yet"),

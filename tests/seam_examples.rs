@@ -321,6 +321,31 @@ async fn compaction_says_what_to_keep() {
     house.close().await;
 }
 
+fn compacted(at: &mut Registrar<'_>, kept: Arc<Mutex<Vec<String>>>) {
+    at.compacted("keep-summaries", async move |made| {
+        kept.lock().unwrap().push(made.summary.to_text().into_owned());
+        Noted {}
+    });
+}
+
+#[tokio::test]
+async fn compacted_sees_the_summary() {
+    let kept: Arc<Mutex<Vec<String>>> = Arc::default();
+    let model = Says::by_prompt(|prompt, _| match prompt {
+        "go" | "go on" => costing(100, say("done")),
+        _ => say("in short"),
+    });
+    let house = Plan::new(model).compact_at(100).open(|at| compacted(at, kept.clone())).await;
+    house.prompt("go").await;
+    house.prompt("go on").await;
+    assert_eq!(*kept.lock().unwrap(), ["in short"]);
+    // On record behind the summary, and before the step that reads it.
+    let kinds = house.kinds();
+    let at = kinds.iter().position(|kind| kind == "compaction/ended").unwrap();
+    assert_eq!(kinds[at + 1..at + 3], ["decision/recorded", "step/start"]);
+    house.close().await;
+}
+
 fn turn_end(at: &mut Registrar<'_>, ended: Arc<Mutex<Vec<String>>>) {
     at.turn_end("count-turns", move |turn| {
         ended.lock().unwrap().push(format!("{} {}", turn.scene.turn, turn.reason.name()));

@@ -11,7 +11,7 @@ use support::*;
 
 /// One handler at every point, with an effect that shows.
 fn at_every_point(at: &mut Registrar<'_>, seen: &Arc<Mutex<Vec<String>>>) {
-    let (results, ends, turns) = (seen.clone(), seen.clone(), seen.clone());
+    let (results, ends, turns, summaries) = (seen.clone(), seen.clone(), seen.clone(), seen.clone());
     at.session_start("start", async |_| Reply::new(Started {}).context("you are in a castle"));
     at.subagent_start("start", async |_| Reply::new(Started {}).context("you dig"));
     at.depth(0..=0, |at| {
@@ -22,6 +22,10 @@ fn at_every_point(at: &mut Registrar<'_>, seen: &Arc<Mutex<Vec<String>>>) {
         at.turn_continuation("again", async |_| Continue::again("look once more"));
         at.turn_stop("enough", async |b| if b.scene.step == 3 { StopTurn::Stop } else { StopTurn::Abstain });
         at.compaction("map", async |_| Compact::keeping("Keep the map."));
+        at.compacted("read", async move |made| {
+            summaries.lock().unwrap().push(format!("summary {}", made.summary.to_text()));
+            Noted {}
+        });
     });
     at.tools("Echo", |at| {
         at.rewrite("polite", async |call| {
@@ -138,6 +142,7 @@ async fn every_seam_fires_with_its_effect_in_the_log() {
         "over s.1-1-3-0 1 completed",
         "end digger completed found gold",
         "result Agent found gold",
+        "summary a castle, and where the gold is",
         "over s 1 completed",
     ];
     assert_eq!(seen[3..], ends);
@@ -198,6 +203,9 @@ fn may_and_fires(point: Point) -> (&'static str, &'static str) {
             "say what the summary must keep, or skip it, halt",
             "before a step's request, when the conversation has grown to `Limits::compact_at`",
         ),
+        Point::Compacted => {
+            ("see the summary, halt", "when the conversation was summarised, before the next step")
+        }
         Point::TurnEnd => ("observe", "once a turn, when its end is durable"),
         Point::SubagentEnd => ("observe", "once a child, when its end is durable in its parent's log"),
         _ => panic!("{point} is not in the table yet"),

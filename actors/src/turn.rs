@@ -14,11 +14,11 @@ use futures::{
     future::{Either, select},
 };
 use portcullis_runtime::{
-    AssistantBlock, AssistantMessage, At, Body, Boundary, CallBatch, Cancel, CauseName, ChildStarting,
-    Compacted, Compacting, Compaction, Draft, EndReason, Ending, Finish, HeaderChanged, Message, ModelError,
-    ModelEvent, ModelRequest, ModelRequested, Point, PromptSubmit, Record, Seam, SessionStart, Source,
-    Starting, StepStart, SubagentStart, Subject, Submitted, ToolBatch, TurnCancelled, TurnContinuation,
-    TurnStop, Usage,
+    AfterCompaction, AssistantBlock, AssistantMessage, At, Body, Boundary, CallBatch, Cancel, CauseName,
+    ChildStarting, Compacted, Compacting, Compaction, Draft, EndReason, Ending, Finish, HeaderChanged,
+    Message, ModelError, ModelEvent, ModelRequest, ModelRequested, Point, PromptSubmit, Record, Seam,
+    SessionStart, Source, Starting, StepStart, SubagentStart, Subject, Submitted, Summarised, ToolBatch,
+    TurnCancelled, TurnContinuation, TurnStop, Usage,
     law::{Next, Passed, State},
 };
 use std::{cell::RefCell, pin::pin, rc::Rc, sync::Arc};
@@ -307,6 +307,7 @@ impl Driver {
             Point::Continuation => table.is_bare::<TurnContinuation>(),
             Point::Stop => table.is_bare::<TurnStop>(),
             Point::Compaction => table.is_bare::<Compaction>(),
+            Point::Compacted => table.is_bare::<AfterCompaction>(),
             _ => false,
         }
     }
@@ -382,6 +383,13 @@ impl Driver {
                 let messages = owed.conversation.len();
                 let input = Compacting::new(scene, owed.tokens, limit.unwrap_or_default(), messages);
                 judge::<Compaction>(cx, at, subject, input, &self.cancel).await
+            }
+            (Point::Compacted, Subject::Compaction(_)) => {
+                let summary =
+                    cx.ledger.read(|s| s.summarised().map(|(_, summary)| summary.to_text().into_owned()));
+                let Some(summary) = summary else { return Ok(()) };
+                let input = Summarised::new(scene, summary::said(&summary).into());
+                judge::<AfterCompaction>(cx, at, subject, input, &self.cancel).await
             }
             _ => Ok(()),
         }

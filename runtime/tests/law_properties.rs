@@ -21,7 +21,7 @@ fn add<K: Ord + Clone>(all: &mut BTreeMap<K, u64>, more: &BTreeMap<K, u64>) {
 #[test]
 fn random_sessions_keep_every_rule_and_reach_every_end() {
     let seen = RefCell::new(Seen::default());
-    let config = Config { cases: 300, failure_persistence: None, max_shrink_iters: 300, ..Config::default() };
+    let config = Config { cases: 600, failure_persistence: None, max_shrink_iters: 300, ..Config::default() };
     let mut runner = TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha));
     let tapes = proptest::collection::vec(proptest::num::u16::ANY, 0..500);
     let played = runner.run(&tapes, |tape| {
@@ -84,6 +84,7 @@ fn random_sessions_keep_every_rule_and_reach_every_end() {
         Point::Continuation,
         Point::Stop,
         Point::Compaction,
+        Point::Compacted,
     ] {
         assert!(seen.points.contains_key(&point), "nothing was decided at {point}");
     }

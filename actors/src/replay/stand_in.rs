@@ -11,11 +11,11 @@ use super::{
 use crate::summary;
 use futures::{FutureExt, StreamExt, future::LocalBoxFuture, stream, stream::BoxStream};
 use portcullis_runtime::{
-    AssistantBlock, AssistantMessage, Body, BoxError, Compaction, Execution, HandlerId, HandlerRow,
-    HandlerSource, Model, ModelError, ModelEvent, ModelRequest, Next, Outcome, Output, Permission, Planned,
-    Point, PostExecute, PreExecute, PromptSubmit, Reason, Registered, Rewrite, Seam, SessionStart,
-    SubagentStart, Table, Tool, ToolBatch, ToolCx, ToolError, ToolHeader, ToolSpec, TurnContinuation,
-    TurnStop,
+    AfterCompaction, AssistantBlock, AssistantMessage, Body, BoxError, Compaction, Execution, HandlerId,
+    HandlerRow, HandlerSource, Model, ModelError, ModelEvent, ModelRequest, Next, Outcome, Output,
+    Permission, Planned, Point, PostExecute, PreExecute, PromptSubmit, Reason, Registered, Rewrite, Seam,
+    SessionStart, SubagentStart, Table, Tool, ToolBatch, ToolCx, ToolError, ToolHeader, ToolSpec,
+    TurnContinuation, TurnStop,
 };
 use std::{
     collections::BTreeSet,
@@ -63,6 +63,7 @@ pub(super) fn table(
     source::<TurnContinuation>(&mut table, rows, &points, cue);
     source::<TurnStop>(&mut table, rows, &points, cue);
     source::<Compaction>(&mut table, rows, &points, cue);
+    source::<AfterCompaction>(&mut table, rows, &points, cue);
     for HandlerRow { point, id } in rows {
         let cue = cue.clone();
         table.register(&id.owner, |at| match point {

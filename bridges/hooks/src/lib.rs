@@ -44,6 +44,8 @@
 //! | Stop | `agent/turn-continuation` | ask for another step, halt |
 //! | StopFailure | `agent/turn-end`, turns that ended by the model's failure | be told |
 //! | SubagentStart | `subagent/start` | add context to the subagent's first request |
+//! | PreCompact | `agent/compaction` | leave the conversation as it is, say what the summary must keep |
+//! | PostCompact | `agent/compacted` | see the summary |
 //! | SubagentStop | `agent/turn-continuation` of the subagent | ask for another step, halt the subagent's turn |
 //!
 //! Command handlers run, in shell and in exec form, with `timeout`, `if`, `async` and `onFailure`. Handlers of type `prompt` and

@@ -23,7 +23,7 @@ struct Vector {
 }
 
 /// Differences that are no decisions, so that no vector can show them: what it is about, the client, here.
-const ELSEWHERE: [(&str, &str, &str); 18] = [
+const ELSEWHERE: [(&str, &str, &str); 19] = [
     (
         "several hooks on one event",
         "start together; effects in the order in which they end",
@@ -56,6 +56,11 @@ const ELSEWHERE: [(&str, &str, &str); 18] = [
     ),
     ("records of an `async` hook", "none", "in the log when it ends; in a subagent they are dropped"),
     ("`prompt_id` in a subagent", "of the user's prompt", "of what the subagent was asked"),
+    (
+        "a compaction",
+        "asked for or at the limit; SessionStart before PostCompact; ends with a SubagentStop without a type",
+        "at the limit (`auto`); PostCompact first, SessionStart with the next turn; no SubagentStop",
+    ),
     (
         "`transcript_path`, `agent_transcript_path`",
         "files in a format of the client's own",

@@ -3,11 +3,12 @@
 use super::args::ExplainArgs;
 use crate::problem::Problem;
 use portcullis::{
-    Asking, BatchCall, CallBatch, CallKey, CallPath, ChildStarting, Continue, Decided, EndReason, Ended,
-    Ending, Execution, Extension, Frozen, Gate, Guard, HandlerId, Mint, Outcome, Output, OwnRecord,
-    Permission, Permitted, PostExecute, PreExecute, PromptSubmit, Proposal, Proposed, PutQuestion, RequestId,
-    Returned, Reviewed, Rewrite, Scene, Seam, Seq, SessionId, SessionInfo, SessionStart, Source, StartSource,
-    Starting, SubagentStart, Submitted, Table, ToolBatch, ToolSpec, TurnContinuation, TurnEnded, Verdict,
+    AfterCompaction, Asking, BatchCall, CallBatch, CallKey, CallPath, ChildStarting, Compact, Compacted,
+    Compacting, Compaction, Continue, Decided, EndReason, Ended, Ending, Execution, Extension, Frozen, Gate,
+    Guard, HandlerId, Mint, Outcome, Output, OwnRecord, Permission, Permitted, PostExecute, PreExecute,
+    PromptSubmit, Proposal, Proposed, PutQuestion, RequestId, Returned, Reviewed, Rewrite, Scene, Seam, Seq,
+    SessionId, SessionInfo, SessionStart, Source, StartSource, Starting, SubagentStart, Submitted,
+    Summarised, Table, ToolBatch, ToolSpec, TurnContinuation, TurnEnded, Verdict,
     hooks::{ClaudeHooks, Moment},
 };
 use std::{path::Path, sync::Arc, time::Duration};
@@ -93,6 +94,8 @@ pub(super) fn moment(args: &ExplainArgs, cwd: &Path) -> Result<Moment, Problem> 
             Moment::Stop(Ending::new(scene, u32::from(args.stop_hook_active), (&*args.last).into()))
         }
         "SubagentStart" => Moment::SubagentStart(ChildStarting::new(scene, None)),
+        "PreCompact" => Moment::PreCompact(Compacting::new(scene, 1000, 1000, 2)),
+        "PostCompact" => Moment::PostCompact(Summarised::new(scene, (&*args.last).into())),
         other => {
             let known = ClaudeHooks::events().filter(|(_, runs)| *runs).map(|(name, _)| name);
             let known = known.collect::<Vec<_>>().join(", ");
@@ -198,6 +201,23 @@ pub(super) async fn run(hooks: &Arc<ClaudeHooks>, moment: &Moment) -> (Vec<Answe
                 records: late.records,
             });
             (answered.collect(), Folded { decision: "none", ..Folded::default() })
+        }
+        Moment::PreCompact(input) => {
+            let (mut answered, decided) = ask::<Compaction>(&table, input).await;
+            for (one, decided) in answered.iter_mut().zip(&decided) {
+                if let Compact::Proceed { instructions } = &decided.decision {
+                    one.context.extend(instructions.clone());
+                }
+            }
+            let folded = match Compaction::fold(&decided) {
+                Compacted::Left(_, reason) => ("block", Some(reason.to_string())),
+                _ => ("none", None),
+            };
+            (answered, Folded { decision: folded.0, reason: folded.1, input: None })
+        }
+        Moment::PostCompact(input) => {
+            let (answered, _) = ask::<AfterCompaction>(&table, input).await;
+            (answered, Folded { decision: "none", ..Folded::default() })
         }
         _ => (Vec::new(), Folded { decision: "none", ..Folded::default() }),
     }

@@ -142,6 +142,7 @@ impl State {
             }
             Body::StepStart(_) => {
                 turn.steps += 1;
+                turn.summarised = None;
                 turn.steered = false;
                 turn.last = None;
                 turn.decisions.0.retain(|subject, _| !matches!(subject, Subject::Call(_)));
@@ -275,6 +276,7 @@ impl Turn {
             begun_at,
             tail_at,
             compaction: None,
+            summarised: None,
             recovery: super::Recovery::default(),
             compaction_tried: false,
         }

@@ -26,6 +26,12 @@ impl State {
         Some(CompactionOwed { subject, conversation: self.behind(turn), tokens: self.tokens })
     }
 
+    /// The summary that is in force since the last step ended, and what its handlers are asked about.
+    pub fn summarised(&self) -> Option<(Subject, &Content)> {
+        let (at, summary) = self.turn.as_deref()?.summarised.as_ref()?;
+        Some((Subject::Compaction(*at), summary))
+    }
+
     /// Ends the compaction that is under way: with a summary, or with the reason why there is none.
     pub fn end_compaction(&self, summary: Result<Content, Reason>) -> Vec<Draft> {
         self.turn.as_deref().and_then(|turn| ended(turn, summary)).into_iter().collect()
@@ -59,6 +65,7 @@ impl State {
         // Without a summary it is due again when the model has counted anew, or in the next turn.
         turn.compaction_tried = true;
         let Some(summary) = &ended.summary else { return false };
+        turn.summarised = Some((at, summary.clone()));
         self.tokens = 0;
         if turn.steps == 0 {
             self.tail.drain(..turn.tail_at);

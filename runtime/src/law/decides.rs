@@ -75,6 +75,10 @@ impl State {
                 let open = turn.compaction.as_ref().is_some_and(|open| open.at == *seq);
                 need(open, "that compaction is not under way")
             }
+            (Subject::Compaction(seq), Point::Compacted) => {
+                let stands = turn.summarised.as_ref().is_some_and(|(at, _)| at == seq);
+                need(stands, "no summary stands there, or a step has begun since")
+            }
             _ => Err("its point has other subjects"),
         }
     }

@@ -143,6 +143,8 @@ struct Turn {
     begun_at: Seq,
     tail_at: usize,
     compaction: Option<Compacting>,
+    /// Where the summary stands that came of it, until the next step begins.
+    summarised: Option<(Seq, Content)>,
     recovery: Recovery,
     /// One was tried in this turn since the model last answered, and came to nothing.
     compaction_tried: bool,

@@ -65,6 +65,14 @@ impl State {
             let asked = passed.is_some_and(|(p, s)| *p == point && *s == subject);
             return if asked { Next::Summarise } else { Next::Judge { point, subject } };
         }
+        if let Some((at, _)) = &turn.summarised {
+            let this = (Point::Compacted, Subject::Compaction(*at));
+            // The boundary at which it was made is asked again behind it: whoever has passed that has passed this.
+            let behind = (Point::Stop, Subject::Step(turn.steps));
+            if ![Some(&this), Some(&behind)].contains(&passed) {
+                return Next::Judge { point: this.0, subject: this.1 };
+            }
+        }
         if let Some(step) = &turn.step {
             return match step.request {
                 Request::Owed { attempt } => Next::Model { attempt },
@@ -445,6 +453,21 @@ impl Next {
                     drafts.last().is_some_and(|d| matches!(d.body(), Body::StepEnd(_)))
                 }
                 Next::Commit(drafts) => drafts.first().is_some_and(|d| d.body() == body),
+                // With nobody to see it, what comes behind it does.
+                Next::Judge { point: Point::Compacted, .. }
+                    if matches!(
+                        body,
+                        Body::StepStart(_)
+                            | Body::SteeringMessage(_)
+                            | Body::ContextMessage(_)
+                            | Body::PromptBlocked(_)
+                            | Body::TurnEnd(_)
+                    ) || body
+                        .decisions()
+                        .is_some_and(|d| matches!(d.point, Point::Stop | Point::PromptSubmit)) =>
+                {
+                    true
+                }
                 Next::Judge { point, subject } => match body {
                     Body::DecisionRecorded(_) | Body::DecisionsRecorded(_) | Body::DecisionBegun(_) => {
                         body.decisions().is_some_and(|d| d.point == *point && d.subject == subject)

@@ -63,6 +63,7 @@ impl Table {
         entries(&self.continuation, &mut rows);
         entries(&self.turn_stop, &mut rows);
         entries(&self.compaction, &mut rows);
+        entries(&self.compacted, &mut rows);
         mounted(Point::TurnEnd, &self.turn_observers, &mut rows);
         mounted(Point::SubagentEnd, &self.child_observers, &mut rows);
         let mut order = 0;

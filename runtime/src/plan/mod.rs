@@ -11,9 +11,9 @@ pub use registrar::Registrar;
 use crate::{
     HandlerId, Point, Scene, Tool, ToolSpec,
     seam::{
-        AskObserver, BoxError, ChildObserver, Compaction, Guard, Handler, HandlerSource, Permission, Planned,
-        PostExecute, PreExecute, PromptSubmit, Reply, ResultObserver, Rewrite, Seam, SessionStart,
-        SubagentStart, ToolBatch, TurnContinuation, TurnObserver, TurnStop, Wrapper,
+        AfterCompaction, AskObserver, BoxError, ChildObserver, Compaction, Guard, Handler, HandlerSource,
+        Permission, Planned, PostExecute, PreExecute, PromptSubmit, Reply, ResultObserver, Rewrite, Seam,
+        SessionStart, SubagentStart, ToolBatch, TurnContinuation, TurnObserver, TurnStop, Wrapper,
     },
 };
 use futures::future::LocalBoxFuture;
@@ -143,6 +143,7 @@ pub struct Table {
     pub(crate) continuation: Vec<Entry<TurnContinuation>>,
     pub(crate) turn_stop: Vec<Entry<TurnStop>>,
     pub(crate) compaction: Vec<Entry<Compaction>>,
+    pub(crate) compacted: Vec<Entry<AfterCompaction>>,
     /// Wrappers around bodies, in mount order: the first is the outermost.
     pub wrappers: Vec<Mounted<dyn Wrapper>>,
     /// Guards, in mount order.
@@ -254,6 +255,7 @@ impl Table {
         entries(&mut child.continuation, &stays);
         entries(&mut child.turn_stop, &stays);
         entries(&mut child.compaction, &stays);
+        entries(&mut child.compacted, &stays);
         child.wrappers.retain(|m| stays(&m.id.owner, m.scope));
         child.guards.retain(|m| stays(&m.id.owner, m.scope));
         child.observers.retain(|m| stays(&m.id.owner, m.scope));

@@ -4,12 +4,12 @@ use super::{Entry, Matches, Mounted, Scope, Table, TableError, ToolMatch};
 use crate::{
     Execution, HandlerId, Outcome, Point, Reason,
     seam::{
-        AskObserver, Asking, Batched, Boundary, BoxError, CallBatch, ChildEnded, ChildObserver,
-        ChildStarting, Committed, Compact, Compacting, Compaction, Continue, Ending, Gate, Guard, Handler,
-        HandlerSource, IntoReply, Next, Permission, Permit, Planned, PostExecute, PreExecute, PromptSubmit,
-        Proposal, Proposed, PutQuestion, Reply, ResultObserver, Returned, Review, Rewrite, Seam,
-        SessionStart, Started, Starting, StopTurn, SubagentStart, Submit, Submitted, ToolBatch,
-        TurnContinuation, TurnEnded, TurnObserver, TurnStop, Wrapper,
+        AfterCompaction, AskObserver, Asking, Batched, Boundary, BoxError, CallBatch, ChildEnded,
+        ChildObserver, ChildStarting, Committed, Compact, Compacting, Compaction, Continue, Ending, Gate,
+        Guard, Handler, HandlerSource, IntoReply, Next, Noted, Permission, Permit, Planned, PostExecute,
+        PreExecute, PromptSubmit, Proposal, Proposed, PutQuestion, Reply, ResultObserver, Returned, Review,
+        Rewrite, Seam, SessionStart, Started, Starting, StopTurn, SubagentStart, Submit, Submitted,
+        Summarised, ToolBatch, TurnContinuation, TurnEnded, TurnObserver, TurnStop, Wrapper,
     },
 };
 use futures::future::LocalBoxFuture;
@@ -185,6 +185,15 @@ impl Registrar<'_> {
         handler: impl AsyncFn(Compacting) -> R + Send + Sync + 'static,
     ) -> &mut Self {
         self.handler::<Compaction>(name, handler)
+    }
+
+    /// Sees each summary of the conversation, once it is in force.
+    pub fn compacted<R: IntoReply<Noted>>(
+        &mut self,
+        name: &str,
+        handler: impl AsyncFn(Summarised) -> R + Send + Sync + 'static,
+    ) -> &mut Self {
+        self.handler::<AfterCompaction>(name, handler)
     }
 
     /// Reviews each decided call before its result is final.

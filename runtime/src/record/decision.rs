@@ -19,7 +19,7 @@ pub enum Subject {
     Step(u32),
     /// The calls of a step, all of which have their results.
     Batch(u32),
-    /// The compaction that began there.
+    /// The compaction that began there, or of which the summary stands there.
     Compaction(Seq),
 }
 

@@ -6,6 +6,7 @@
 
 mod asked;
 mod batch;
+mod compacted;
 mod compaction;
 mod continuation;
 mod execute;
@@ -24,6 +25,7 @@ mod turn_stop;
 
 pub use asked::{AskObserver, PutQuestion};
 pub use batch::{BatchCall, Batched, CallBatch, ToolBatch};
+pub use compacted::{AfterCompaction, Noted, Summarised};
 pub use compaction::{Compact, Compacted, Compacting, Compaction};
 pub use continuation::{Continue, Ending, TurnContinuation};
 pub use execute::{Next, Rest, Wrapper};
@@ -95,6 +97,9 @@ pub enum Point {
     /// The conversation is about to be summarised.
     #[serde(rename = "agent/compaction")]
     Compaction,
+    /// The conversation was summarised.
+    #[serde(rename = "agent/compacted")]
+    Compacted,
     /// A turn is over.
     #[serde(rename = "agent/turn-end")]
     TurnEnd,
@@ -105,7 +110,7 @@ pub enum Point {
 
 impl Point {
     /// Every point, in the order in which a turn meets them.
-    pub const ALL: [Point; 17] = [
+    pub const ALL: [Point; 18] = [
         Point::SessionStart,
         Point::SubagentStart,
         Point::PromptSubmit,
@@ -121,6 +126,7 @@ impl Point {
         Point::Continuation,
         Point::Stop,
         Point::Compaction,
+        Point::Compacted,
         Point::TurnEnd,
         Point::SubagentEnd,
     ];
@@ -143,6 +149,7 @@ impl Point {
             Point::Continuation => "agent/turn-continuation",
             Point::Stop => "agent/turn-stop",
             Point::Compaction => "agent/compaction",
+            Point::Compacted => "agent/compacted",
             Point::TurnEnd => "agent/turn-end",
             Point::SubagentEnd => "subagent/end",
         }
@@ -159,6 +166,7 @@ impl Point {
             Point::SessionStart
             | Point::SubagentStart
             | Point::Asked
+            | Point::Compacted
             | Point::TurnEnd
             | Point::SubagentEnd
             | Point::Result => "reported",
@@ -477,6 +485,8 @@ pub enum Decision {
     Stop(StopTurn),
     /// Of `agent/compaction`.
     Compaction(Compact),
+    /// Of `agent/compacted`.
+    Compacted(Noted),
 }
 
 impl Decision {
@@ -495,6 +505,7 @@ impl Decision {
             Decision::Continuation(_) => Point::Continuation,
             Decision::Stop(_) => Point::Stop,
             Decision::Compaction(_) => Point::Compaction,
+            Decision::Compacted(_) => Point::Compacted,
         };
         own == point
     }
@@ -524,6 +535,7 @@ impl Decision {
             Decision::Stop(StopTurn::Stop) => "stop",
             Decision::Compaction(Compact::Proceed { .. }) => "proceed",
             Decision::Compaction(Compact::Skip { .. }) => "skip",
+            Decision::Compacted(_) => "noted",
         }
     }
 }

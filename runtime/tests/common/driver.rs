@@ -406,7 +406,8 @@ impl Driver {
         }
         if drafts.is_empty() {
             let steered = point == Point::Continuation && self.state.has_prompts();
-            let silent = matches!(point, Point::SessionStart | Point::Stop | Point::Compaction);
+            let silent =
+                matches!(point, Point::SessionStart | Point::Stop | Point::Compaction | Point::Compacted);
             assert!(steered || silent, "every other point leaves a record");
             return Ok(());
         }

@@ -85,6 +85,7 @@ pub fn decide(point: Point, tape: &mut Tape) -> Answer {
             1 => Compact::keeping("the plan"),
             _ => Compact::proceed(),
         }),
+        Point::Compacted => answer::<AfterCompaction>(tape, |_| Noted {}),
         // A guard denies or abstains, and its failure denies.
         _ => {
             let failure = tape.once_in(12).then(|| failure(tape));

@@ -19,14 +19,14 @@ pub(crate) enum Event {
     StopFailure,
     SubagentStart,
     SubagentStop,
+    PreCompact,
+    PostCompact,
 }
 
 /// Events of the client that nothing here fires yet. They are named when a file uses them, never dropped silently.
-const NOT_YET: [&str; 21] = [
+const NOT_YET: [&str; 19] = [
     "UserPromptExpansion",
     "SessionEnd",
-    "PreCompact",
-    "PostCompact",
     "PreModelSwitch",
     "PostModelSwitch",
     "Setup",
@@ -58,7 +58,7 @@ pub(crate) enum Named {
 }
 
 impl Event {
-    pub(crate) const ALL: [Event; 13] = [
+    pub(crate) const ALL: [Event; 15] = [
         Event::SessionStart,
         Event::UserPromptSubmit,
         Event::PreToolUse,
@@ -72,6 +72,8 @@ impl Event {
         Event::StopFailure,
         Event::SubagentStart,
         Event::SubagentStop,
+        Event::PreCompact,
+        Event::PostCompact,
     ];
 
     pub(crate) fn named(name: &str) -> Named {
@@ -117,6 +119,8 @@ impl Event {
             Event::StopFailure => "StopFailure",
             Event::SubagentStart => "SubagentStart",
             Event::SubagentStop => "SubagentStop",
+            Event::PreCompact => "PreCompact",
+            Event::PostCompact => "PostCompact",
         }
     }
 
@@ -132,6 +136,8 @@ impl Event {
             Event::PostToolBatch => Point::Batch,
             Event::StopFailure => Point::TurnEnd,
             Event::SubagentStart => Point::SubagentStart,
+            Event::PreCompact => Point::Compaction,
+            Event::PostCompact => Point::Compacted,
             // A subagent's own stop (C-SUB-3); which of the two it is follows from the session's depth.
             Event::Stop | Event::SubagentStop => Point::Continuation,
         }

@@ -6,12 +6,12 @@ use super::{
     hook::{Hook, Work},
     matcher::Matcher,
     notices, payload,
-    payload::Style,
+    payload::{AUTO, Style},
 };
 use crate::run::Program;
 use portcullis_runtime::{
-    Asking, CallBatch, ChildStarting, Ended, Ending, Frozen, Proposed, PutQuestion, Returned, Scene,
-    Starting, Submitted, TurnEnded,
+    Asking, CallBatch, ChildStarting, Compacting, Ended, Ending, Frozen, Proposed, PutQuestion, Returned,
+    Scene, Starting, Submitted, Summarised, TurnEnded,
 };
 use std::{ffi::OsString, path::PathBuf, sync::Arc, time::Duration};
 
@@ -75,6 +75,10 @@ pub enum Moment {
     Stop(Ending),
     /// A subagent starts.
     SubagentStart(ChildStarting),
+    /// A conversation is about to be summarised.
+    PreCompact(Compacting),
+    /// It was.
+    PostCompact(Summarised),
 }
 
 /// What a moment comes to.
@@ -203,6 +207,10 @@ impl ClaudeHooks {
             Moment::Stop(at) => (Event::Stop, String::new(), &at.scene, style.stop(Event::Stop, at)),
             Moment::SubagentStart(at) => {
                 (Event::SubagentStart, kind(&at.scene), &at.scene, style.subagent_start(at))
+            }
+            Moment::PreCompact(at) => (Event::PreCompact, AUTO.to_owned(), &at.scene, style.pre_compact(at)),
+            Moment::PostCompact(at) => {
+                (Event::PostCompact, AUTO.to_owned(), &at.scene, style.post_compact(at))
             }
         };
         Some(Told { event, subject, scene, input, stdin })

@@ -7,6 +7,7 @@ use super::{
     mapping::{Heard, replacement},
     output::{Answer, Terms},
     overlay::Subject,
+    payload::AUTO,
     post::Post,
     tool::Called,
     written::{Ask, Whom},
@@ -14,10 +15,10 @@ use super::{
 use crate::run::Program;
 use futures::future::LocalBoxFuture;
 use portcullis_runtime::{
-    Asking, Batched, BoxError, CallBatch, ChildStarting, Continue, Ending as TurnEnding, Frozen, Handler,
-    HandlerId, Permission, Permit, PostExecute, PromptSubmit, Proposal, Proposed, Reply, Returned, Review,
-    Rewrite, Scene, SessionStart, Started, Starting, SubagentStart, Submit, Submitted, ToolBatch,
-    TurnContinuation,
+    AfterCompaction, Asking, Batched, BoxError, CallBatch, ChildStarting, Compact, Compacting, Compaction,
+    Continue, Ending as TurnEnding, Frozen, Handler, HandlerId, Noted, Permission, Permit, PostExecute,
+    PromptSubmit, Proposal, Proposed, Reply, Returned, Review, Rewrite, Scene, SessionStart, Started,
+    Starting, SubagentStart, Submit, Submitted, Summarised, ToolBatch, TurnContinuation,
 };
 use std::{path::Path, sync::Arc};
 
@@ -214,6 +215,24 @@ impl Handler<PostExecute> for Hook {
             let heard = self.hear(&input.scene, tool, stdin, look).await;
             // What was seen before the answer was put into shadow is not used behind its back.
             heard.post_tool_use(tool, self.command(), replaced.filter(|_| !self.house.shadow))
+        })
+    }
+}
+
+impl Handler<Compaction> for Hook {
+    fn decide(&self, input: Compacting) -> Answering<'_, Compact> {
+        Box::pin(async move {
+            let stdin = self.house.style().pre_compact(&input);
+            self.hear(&input.scene, AUTO, stdin, |_| {}).await.pre_compact(self.command())
+        })
+    }
+}
+
+impl Handler<AfterCompaction> for Hook {
+    fn decide(&self, input: Summarised) -> Answering<'_, Noted> {
+        Box::pin(async move {
+            let stdin = self.house.style().post_compact(&input);
+            self.hear(&input.scene, AUTO, stdin, |_| {}).await.post_compact()
         })
     }
 }

@@ -125,11 +125,13 @@ impl Hook {
         }
         let folder =
             || self.house.transcripts.folder().join(scene.session.root.as_str()).join("tool-results");
-        if let Some(text) = answer.plain.take()
-            && matches!(self.definition.event, Event::SessionStart | Event::UserPromptSubmit)
-        {
-            answer.plain = Some(oversize::bound(text, folder(), "stdout").await);
-        }
+        answer.plain = match (answer.plain.take(), self.definition.event) {
+            (Some(text), Event::SessionStart | Event::UserPromptSubmit) => {
+                Some(oversize::bound(text, folder(), "stdout").await)
+            }
+            (plain, Event::PreCompact) => plain,
+            _ => None,
+        };
         if let Some(text) = answer.context.take() {
             answer.context = Some(oversize::bound(text, folder(), "additionalContext").await);
         }

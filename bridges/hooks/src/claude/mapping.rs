@@ -4,8 +4,8 @@
 
 use super::output::{Answer, Verdict};
 use portcullis_runtime::{
-    Batched, BoxError, Content, Continue, Failure, Frozen, Gate, Outcome, OwnRecord, Permit, Proposal,
-    Reason, Reply, Review, Started, Submit,
+    Batched, BoxError, Compact, Content, Continue, Failure, Frozen, Gate, Noted, Outcome, OwnRecord, Permit,
+    Proposal, Reason, Reply, Review, Started, Submit,
 };
 
 /// A run with its records, ready to be given a meaning.
@@ -160,6 +160,28 @@ impl Heard {
         let stated = self.answer.context.as_ref();
         let stated = stated.map(|text| format!("{name} hook additional context: {text}"));
         block.into_iter().chain(stated).collect()
+    }
+
+    /// A block leaves the conversation as it is; plain output is added to what the model is told about the summary. What would
+    /// stop it does not count.
+    pub(crate) fn pre_compact(self, command: &str) -> Mapped<Compact> {
+        let prefix = format!("[{command}]: ");
+        let decision = match self.block() {
+            Some(reason) => {
+                let reason = reason.strip_prefix(&prefix).unwrap_or(reason);
+                Compact::skip(format!("Compaction blocked by PreCompact hook: {prefix}{reason}"))
+            }
+            None => match self.answer.plain.clone() {
+                Some(instructions) => Compact::keeping(instructions),
+                None => Compact::proceed(),
+            },
+        };
+        self.reply(decision, Vec::new(), None)
+    }
+
+    /// It is too late for anything.
+    pub(crate) fn post_compact(self) -> Mapped<Noted> {
+        self.reply(Noted {}, Vec::new(), None)
     }
 
     /// `continue: false` ends the turn, and wins over a block of the same answer. A subagent's stop reads the same, but for its

@@ -48,10 +48,10 @@ use overlay::Overlay;
 use permissions::Permissions;
 use portcullis_process::Permits;
 use portcullis_runtime::{
-    Advisor, Asking, CallBatch, ChildStarting, Ended, Ending, Extension, Frozen, Handler, HandlerId,
-    HandlerSource, Permission, Planned, PostExecute, PromptSubmit, Proposed, Registered, Registrar, Returned,
-    Rewrite, Scene, Seam, SessionId, SessionStart, Starting, SubagentStart, Submitted, ToolBatch,
-    TurnContinuation,
+    Advisor, AfterCompaction, Asking, CallBatch, ChildStarting, Compacting, Compaction, Ended, Ending,
+    Extension, Frozen, Handler, HandlerId, HandlerSource, Permission, Planned, PostExecute, PromptSubmit,
+    Proposed, Registered, Registrar, Returned, Rewrite, Scene, Seam, SessionId, SessionStart, Starting,
+    SubagentStart, Submitted, Summarised, ToolBatch, TurnContinuation,
 };
 use sha2::{Digest, Sha256};
 use std::{
@@ -441,6 +441,8 @@ impl Extension for ClaudeHooks {
         source::<PostExecute>(&self, at);
         source::<ToolBatch>(&self, at);
         source::<TurnContinuation>(&self, at);
+        source::<Compaction>(&self, at);
+        source::<AfterCompaction>(&self, at);
         if !self.is_empty() {
             let transcripts = self.house.transcripts.clone();
             at.turn_end("transcript", move |ended| transcripts.follow(&ended.scene));
@@ -534,6 +536,24 @@ impl HandlerSource<PostExecute> for ClaudeHooks {
     }
     fn describe(&self) -> Vec<Registered> {
         self.rows::<PostExecute>()
+    }
+}
+
+impl HandlerSource<Compaction> for ClaudeHooks {
+    fn plan(&self, input: &Compacting, out: &mut Vec<Planned<Compaction>>) {
+        self.add(Event::PreCompact, payload::AUTO, &input.scene, |_| true, out);
+    }
+    fn describe(&self) -> Vec<Registered> {
+        self.rows::<Compaction>()
+    }
+}
+
+impl HandlerSource<AfterCompaction> for ClaudeHooks {
+    fn plan(&self, input: &Summarised, out: &mut Vec<Planned<AfterCompaction>>) {
+        self.add(Event::PostCompact, payload::AUTO, &input.scene, |_| true, out);
+    }
+    fn describe(&self) -> Vec<Registered> {
+        self.rows::<AfterCompaction>()
     }
 }
 

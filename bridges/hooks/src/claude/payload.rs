@@ -6,8 +6,9 @@
 use super::{Fidelity, event::Event, matcher::canonical, rule::resolve};
 use crate::json::write_string;
 use portcullis_runtime::{
-    Asking, BatchCall, CallBatch, ChildStarting, Ended, Ending, Frozen, Outcome, Proposed, PutQuestion,
-    Returned, Scene, Seq, SessionId, SessionInfo, StartSource, Starting, Submitted, View,
+    Asking, BatchCall, CallBatch, ChildStarting, Compacting, Ended, Ending, Frozen, Outcome, Proposed,
+    PutQuestion, Returned, Scene, Seq, SessionId, SessionInfo, StartSource, Starting, Submitted, Summarised,
+    View,
 };
 use sha2::{Digest, Sha256};
 use std::path::Path;
@@ -81,6 +82,8 @@ const FILE_TOOLS: [&str; 3] = ["Read", "Write", "Edit"];
 
 /// What Notification is about here.
 pub(crate) const PERMISSION_PROMPT: &str = "permission_prompt";
+/// What sets off a compaction.
+pub(crate) const AUTO: &str = "auto";
 
 /// What all payloads of a bridge share.
 #[derive(Debug, Clone, Copy)]
@@ -197,6 +200,21 @@ impl Style<'_> {
 
     pub(crate) fn subagent_start(&self, input: &ChildStarting) -> Vec<u8> {
         self.open(Event::SubagentStart, &input.scene, input.scene.prompt, false).close()
+    }
+
+    /// Nobody asks for a compaction here but the limit, so it has no instructions of a person's.
+    pub(crate) fn pre_compact(&self, input: &Compacting) -> Vec<u8> {
+        let mut p = self.open(Event::PreCompact, &input.scene, input.scene.prompt, false);
+        p.text("trigger", AUTO);
+        p.raw("custom_instructions", "null");
+        p.close()
+    }
+
+    pub(crate) fn post_compact(&self, input: &Summarised) -> Vec<u8> {
+        let mut p = self.open(Event::PostCompact, &input.scene, input.scene.prompt, false);
+        p.text("trigger", AUTO);
+        p.text("compact_summary", &input.summary.to_text());
+        p.close()
     }
 
     /// Of a session, or of a subagent: what differs is the base, and where the agent's own transcript would be.

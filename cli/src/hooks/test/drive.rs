@@ -6,9 +6,9 @@ use super::stage::{Stage, Told};
 use super::{script, tools};
 use futures::{StreamExt, stream::BoxStream};
 use portcullis::{
-    Answer, Body, Content, Continue, Ending, Event as Happened, Execution, ForkAt, Gate, MemoryJournal,
-    Model, ModelError, ModelEvent, ModelRequest, Reason, Role, Runtime, ScriptedModel, Seq, Session,
-    SessionAdvisor, SessionId, SessionOptions,
+    Answer, Body, Content, Continue, Ending, Event as Happened, Execution, ForkAt, Gate, Limits,
+    MemoryJournal, Model, ModelError, ModelEvent, ModelRequest, Reason, Role, Runtime, ScriptedModel, Seq,
+    Session, SessionAdvisor, SessionId, SessionOptions,
     hooks::{ClaudeHooks, Report},
     journal::{Fault, JournalError},
 };
@@ -90,6 +90,11 @@ async fn play(stage: &Stage, feed: &Feed) -> Result<Seen, String> {
             let prompts = vec![&*feed.rounds[0].prompt; feed.turns().len()];
             house.process(NAME, &prompts, true).await?;
         }
+        event if event.is_of_compaction() => {
+            // One that fills the conversation, and each that comes after finds it full.
+            let prompts = vec![&*feed.rounds[0].prompt; feed.rounds.len() + 1];
+            house.process(NAME, &prompts, true).await?;
+        }
         _ if feed.turns().len() > 1 && feed.event.is_stop() => {
             return Err("a subagent has one turn, so its stop begins anew only once".into());
         }
@@ -143,9 +148,12 @@ impl House<'_> {
         let forced_before = self.feed.event.is_stop() && self.feed.rounds.iter().any(|round| round.active);
         let first: Vec<bool> = self.feed.turns().iter().map(|rounds| rounds[0].active).collect();
         let inside = u32::from(self.feed.agent.is_some());
+        let compact_at = self.feed.event.is_of_compaction().then_some(script::FULL);
+        let limits = Limits { compact_at, ..Limits::default() };
         let mut builder = Runtime::builder(Watched { model, roles: self.roles.clone() })
             .journal(self.journal.clone())
             .arbiters(1)
+            .limits(limits)
             .tools(tools::tools(self.feed)?)
             .policy("case", move |at| {
                 for (number, rule) in guards.into_iter().enumerate() {

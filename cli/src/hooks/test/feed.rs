@@ -21,10 +21,12 @@ pub(super) enum Event {
     StopFailure,
     SubagentStart,
     SubagentStop,
+    PreCompact,
+    PostCompact,
 }
 
 impl Event {
-    const ALL: [Event; 13] = [
+    const ALL: [Event; 15] = [
         Event::SessionStart,
         Event::UserPromptSubmit,
         Event::PreToolUse,
@@ -38,6 +40,8 @@ impl Event {
         Event::StopFailure,
         Event::SubagentStart,
         Event::SubagentStop,
+        Event::PreCompact,
+        Event::PostCompact,
     ];
 
     pub(super) fn name(self) -> &'static str {
@@ -55,6 +59,8 @@ impl Event {
             Event::StopFailure => "StopFailure",
             Event::SubagentStart => "SubagentStart",
             Event::SubagentStop => "SubagentStop",
+            Event::PreCompact => "PreCompact",
+            Event::PostCompact => "PostCompact",
         }
     }
 
@@ -79,6 +85,10 @@ impl Event {
     /// It happens when a person is asked about a call.
     pub(super) fn is_of_question(self) -> bool {
         matches!(self, Event::PermissionRequest | Event::Notification)
+    }
+
+    pub(super) fn is_of_compaction(self) -> bool {
+        matches!(self, Event::PreCompact | Event::PostCompact)
     }
 
     pub(super) fn is_stop(self) -> bool {
@@ -248,6 +258,9 @@ impl Feed {
         });
         let inside = matches!(event, Event::SubagentStart | Event::SubagentStop);
         let agent = agent.or_else(|| inside.then(|| Agent { name: None, kind: "general-purpose".into() }));
+        if agent.is_some() && event.is_of_compaction() {
+            return Err(format!("{name} can only be fed to a session, not to a subagent"));
+        }
         let rounds = rounds.into_iter().enumerate();
         let rounds = rounds.map(|(at, given)| round(event, &base, given, at, &first_id));
         let mut rounds = rounds.collect::<Result<Vec<Round>, String>>()?;

@@ -4,6 +4,10 @@ use super::feed::{Event, Feed, Round, quoted};
 
 /// How often the last answer of a turn is repeated, should a hook force the turn on.
 const AGAIN: u32 = 1_000_000;
+/// What the runtime says when it asks for a summary.
+const SUMMARISE: &str = "Write a summary that will stand in its place";
+/// From so many tokens on a conversation is summarised, in the cases that are about that.
+pub(super) const FULL: u64 = 1000;
 /// The call that starts the subagent in which everything happens.
 pub(super) const SPAWN: &str = "toolu_spawn";
 /// The tool it calls.
@@ -44,6 +48,10 @@ pub(super) fn script(feed: &Feed) -> String {
             .iter()
             .map(|round| format!(r#"{{"fail":{{"kind":"fatal","message":{}}}}}"#, quoted(&round.last)));
         acts.push(failed.take(1).collect());
+    } else if feed.event.is_of_compaction() {
+        acts.push(vec![format!(
+            r#"{{"text":"done","repeat":{AGAIN},"usage":{{"input":{FULL},"output":1}}}}"#
+        )]);
     } else {
         acts.push(vec![text("done", AGAIN)]);
     }
@@ -72,8 +80,12 @@ fn model(feed: &Feed, turns: &[String]) -> String {
     // A hook asks about the event's JSON, which names the event; nothing else that is said here does.
     let asked = quoted(&format!(r#""hook_event_name":"{}""#, feed.event.name()));
     let aside = |says: &String| format!(r#"{{"contains":{asked},"steps":[{}]}}"#, text(says, AGAIN));
-    let aside = feed.model_says.as_ref().map(aside).unwrap_or_default();
-    format!(r#"{{"name":"case","turns":[{}],"asides":[{aside}]}}"#, turns.join(","))
+    let mut asides: Vec<String> = feed.model_says.iter().map(aside).collect();
+    if feed.event.is_of_compaction() {
+        let summary = text(&feed.rounds[0].last, AGAIN);
+        asides.push(format!(r#"{{"contains":{},"steps":[{summary}]}}"#, quoted(SUMMARISE)));
+    }
+    format!(r#"{{"name":"case","turns":[{}],"asides":[{}]}}"#, turns.join(","), asides.join(","))
 }
 
 fn turn(prompt: Option<&str>, steps: &[String], repeat: u32) -> String {

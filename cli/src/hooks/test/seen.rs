@@ -3,8 +3,8 @@
 use super::drive::answer;
 use super::feed::{Event, Feed};
 use portcullis::{
-    Arguments, Ask, Body, Decision, EndReason, Ended, Gate, Journal, MemoryJournal, OwnRecord, Permit, Point,
-    Proposal, Record, Role, Session, SessionId, Source, Subject, View,
+    Arguments, Ask, Body, Compact, Decision, EndReason, Ended, Gate, Journal, MemoryJournal, OwnRecord,
+    Permit, Point, Proposal, Record, Role, Session, SessionId, Source, Subject, View,
     hooks::{ClaudeHooks, Late, Report},
 };
 use serde::Serialize;
@@ -104,6 +104,7 @@ impl Seen {
             rounds: vec!["none"; feed.rounds.len()],
             stop: None,
             prompts: 0,
+            compactions: 0,
         };
         reader.seen.warnings.extend(from.reports.iter().map(ToString::to_string));
         for head in from.journal.sessions().await.map_err(|error| error.to_string())? {
@@ -142,6 +143,7 @@ struct Reader<'f> {
     /// The round whose stop was judged last.
     stop: Option<usize>,
     prompts: usize,
+    compactions: usize,
 }
 
 impl Reader<'_> {
@@ -243,6 +245,7 @@ impl Reader<'_> {
                 self.seen.reasons.push(blocked.reason.to_string());
             }
             Body::UserMessage(_) if *depth == 0 => self.prompts += 1,
+            Body::CompactionStarted(_) => self.compactions += 1,
             Body::ContextMessage(context) if context.source == Source::owner(OWNER) => {
                 let text = context.content.to_text().into_owned();
                 if text.contains(" hook blocking error from command: ") {
@@ -335,6 +338,21 @@ impl Reader<'_> {
                 let front = u32::from(turns.get(turn).is_some_and(|rounds| rounds[0].active));
                 let place = usize::try_from(step.saturating_sub(1 + front)).unwrap_or_default();
                 self.stop = Some(before + place).filter(|round| *round < self.rounds.len());
+            }
+            (Decision::Compaction(compact), _) => {
+                let round = self.rounds.get_mut(self.compactions.saturating_sub(1));
+                match compact {
+                    Compact::Skip { reason } => {
+                        if let Some(round) = round {
+                            *round = "block";
+                        }
+                        self.seen.reasons.push(reason.to_string());
+                    }
+                    Compact::Proceed { instructions } => {
+                        self.seen.contexts.extend(instructions.iter().map(ToString::to_string));
+                    }
+                    _ => {}
+                }
             }
             _ => {}
         }
