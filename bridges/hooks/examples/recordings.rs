@@ -2,8 +2,9 @@
 //!
 //! A recording is a JSON file of one run of a client: `case`, `mock_replies` (what its model answered), `invocations` (each hook
 //! that ran, with `stdin_text`). A vector is a situation and the bytes that a hook reads in it. Names, ids and places become
-//! placeholders, keys that this runtime never sends are taken out, words of the client become words of our own, and what a
-//! recording says twice is kept once. What cannot be made into a vector is counted on stderr, by reason.
+//! placeholders, keys that this runtime never sends are taken out, values that it never has become those that it has, words of
+//! the client become words of our own, and what a recording says twice is kept once. What cannot be made into a vector is
+//! counted on stderr, by reason.
 
 #![expect(
     clippy::disallowed_types,
@@ -22,8 +23,9 @@ use std::{
 /// Longer payloads show nothing that shorter ones do not.
 const LONGEST: usize = 3000;
 /// Keys of the client that nothing here stands behind (docs/compatibility.md).
-const NEVER_SENT: [&str; 6] = [
+const NEVER_SENT: [&str; 7] = [
     "effort",
+    "permission_suggestions",
     "mcp_server",
     "seconds_since_last_response",
     "context_tokens",
@@ -32,9 +34,15 @@ const NEVER_SENT: [&str; 6] = [
 ];
 /// Tools whose results are data, not prose.
 const TOOLS: [&str; 6] = ["Bash", "Read", "Write", "Edit", "Glob", "Grep"];
+/// How a turn can fail here, in the client's words.
+const FAILURES: [&str; 3] = ["rate_limit", "server_error", "unknown"];
 /// How long every call takes.
 const MILLISECONDS: u32 = 58;
 const OWN_WORDS: &str = "It could not be done.";
+/// What the client begins with when it says that a person is asked; a tool's name follows.
+const ASKS: &str = "Claude needs your permission to use ";
+/// What the client answers with when it does not accept a call.
+const NOT_ACCEPTED: &str = "<tool_use_error>";
 
 #[derive(Deserialize)]
 struct Recording {
@@ -194,7 +202,35 @@ fn vector(
             own("last_assistant_message", read.get("last_assistant_message").cloned());
         }
         "SubagentStart" => {}
-        "PreToolUse" | "PostToolUse" | "PostToolUseFailure" => {
+        "Notification" => {
+            let message = text("message").unwrap_or_default();
+            let tool = message.strip_prefix(ASKS).ok_or("it tells of what does not happen here")?;
+            own("tool", Some(tool.into()));
+        }
+        "StopFailure" => {
+            let failure = text("error").ok_or("it names no failure")?;
+            if !FAILURES.contains(&&*failure) {
+                return Err("no turn fails in that way here");
+            }
+            put(&mut out, "last_assistant_message", OWN_WORDS);
+            own("failure", Some(failure.into()));
+            own("error", Some(OWN_WORDS.into()));
+        }
+        "PreCompact" => {
+            put(&mut out, "trigger", "auto");
+            // A person's, and none asks for a compaction here.
+            out.insert("custom_instructions".into(), Value::Null);
+        }
+        "PostCompact" => {
+            put(&mut out, "trigger", "auto");
+            own("summary", read.get("compact_summary").cloned());
+        }
+        "PostToolBatch" => {
+            let (all, them) = batch(&read, calls, &place)?;
+            out.insert("tool_calls".into(), all.into());
+            own("calls", Some(them.into()));
+        }
+        "PreToolUse" | "PermissionRequest" | "PermissionDenied" | "PostToolUse" | "PostToolUseFailure" => {
             let tool = text("tool_name").ok_or("it names no tool")?;
             own("tool", Some(tool.clone().into()));
             let input = read.get("tool_input").ok_or("it has no input")?;
@@ -204,6 +240,10 @@ fn vector(
                     return Err("what the tool answers is the client's own");
                 }
                 own("response", read.get("tool_response").map(|value| value.to_string().into()));
+            }
+            if event == "PermissionDenied" {
+                put(&mut out, "reason", OWN_WORDS);
+                own("reason", Some(OWN_WORDS.into()));
             }
             if event == "PostToolUseFailure" {
                 put(&mut out, "error", OWN_WORDS);
@@ -216,13 +256,7 @@ fn vector(
     let reads = in_place(&Value::from(out).to_string(), &place);
     // Only what the recording says beside numbers; JavaScript wrote those, and serde_json would write some anew.
     let reads = numbers_kept(stdin, reads, &read)? + "\n";
-    let situation: Map<String, Value> = situation
-        .into_iter()
-        .map(|(key, value)| match value {
-            Value::String(text) => (key, in_place(&text, &place).into()),
-            other => (key, other),
-        })
-        .collect();
+    let situation = placed(situation, &place);
     let all = format!("{reads}{situation:?}");
     if all.len() > LONGEST {
         return Err("it is long");
@@ -232,6 +266,58 @@ fn vector(
         return Err("it quotes the client");
     }
     Ok(Vector { id, event, situation, reads })
+}
+
+/// The calls of a step: as a hook reads them, with our names and words, and as a situation has them.
+fn batch(
+    read: &Map<String, Value>,
+    made: &[(String, Box<RawValue>)],
+    place: &str,
+) -> Result<(Vec<Value>, Vec<Value>), &'static str> {
+    let (mut reads, mut situation) = (Vec::new(), Vec::new());
+    let all = read.get("tool_calls").and_then(Value::as_array).ok_or("it has no calls")?;
+    for (n, call) in all.iter().enumerate() {
+        let tool = call["tool_name"].as_str().ok_or("a call names no tool")?;
+        let (answer, in_blocks) = match &call["tool_response"] {
+            Value::String(text) => (text, false),
+            Value::Array(blocks) => match &blocks[..] {
+                [block] => (of_text(block).ok_or("a call answers in more than text")?, true),
+                _ => return Err("a call answers in more than one block"),
+            },
+            _ => return Err("a call has no answer"),
+        };
+        let refused = answer.starts_with(NOT_ACCEPTED);
+        // A server's words are nobody's but its own, and one word is somebody's; what else there is, the client may have said.
+        let data = !refused && (tool.starts_with("mcp__") && in_blocks || !answer.contains(' '));
+        let answer = if data { &**answer } else { OWN_WORDS };
+        let mut ours = Map::new();
+        ours.insert("tool".into(), tool.into());
+        ours.insert("arguments".into(), arguments(tool, &call["tool_input"], made, place).into());
+        ours.insert("response".into(), answer.into());
+        if refused {
+            ours.insert("refused".into(), true.into());
+        } else if !in_blocks && (tool.starts_with("mcp__") || tool == "Agent") {
+            ours.insert("failed".into(), true.into());
+        }
+        let mut reading = call.clone();
+        reading["tool_use_id"] = format!("call-{}", n + 1).into();
+        match in_blocks {
+            true => reading["tool_response"][0]["text"] = answer.into(),
+            false => reading["tool_response"] = answer.into(),
+        }
+        reads.push(reading);
+        situation.push(ours.into());
+    }
+    Ok((reads, situation))
+}
+
+/// The text of a block that has no more than that.
+fn of_text(block: &Value) -> Option<&String> {
+    let block = block.as_object()?;
+    match (block.len(), block.get("type")?.as_str()?, block.get("text")?) {
+        (2, "text", Value::String(text)) => Some(text),
+        _ => None,
+    }
 }
 
 /// The arguments as the model wrote them, if that is in the recording; else as the hook read them.
@@ -257,6 +343,22 @@ fn in_place(text: &str, place: &str) -> String {
     text.replace(place, "{P}")
 }
 
+/// The same in every text of a situation.
+fn placed(situation: Map<String, Value>, place: &str) -> Map<String, Value> {
+    let each = |value| match value {
+        Value::String(text) => in_place(&text, place).into(),
+        Value::Array(all) => all
+            .into_iter()
+            .map(|one| match one {
+                Value::Object(one) => placed(one, place).into(),
+                other => other,
+            })
+            .collect(),
+        other => other,
+    };
+    situation.into_iter().map(|(key, value)| (key, each(value))).collect()
+}
+
 /// Refuses what this program would not write as JavaScript did.
 fn numbers_kept(stdin: &str, reads: String, read: &Map<String, Value>) -> Result<String, &'static str> {
     let anew = Value::from(read.clone()).to_string();
@@ -269,8 +371,12 @@ fn numbers_kept(stdin: &str, reads: String, read: &Map<String, Value>) -> Result
                 let end = at + text[at..].find(",\"tool_use_id\"")?;
                 Some(text[at..end].to_owned())
             };
-            match (find(stdin), find(&reads)) {
-                (Some(theirs), Some(ours)) => Ok(reads.replacen(&ours, &theirs, 1)),
+            match (find(stdin), find(&anew), find(&reads)) {
+                (Some(theirs), Some(again), Some(ours))
+                    if anew.replacen(&again, &theirs, 1) == stdin.trim_end_matches('\n') =>
+                {
+                    Ok(reads.replacen(&ours, &theirs, 1))
+                }
                 _ => Err("its numbers would be written otherwise"),
             }
         }

@@ -37,6 +37,28 @@ struct Situation {
     is_interrupt: bool,
     stop_hook_active: bool,
     last_assistant_message: Option<String>,
+    /// Why the host's policy denied a call.
+    reason: Option<String>,
+    /// How the model failed, in the client's word.
+    failure: Option<String>,
+    /// What the conversation was cut down to.
+    summary: Option<String>,
+    calls: Vec<Call>,
+}
+
+/// One call of a step.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Call {
+    tool: String,
+    arguments: String,
+    /// What the model reads.
+    response: String,
+    #[serde(default)]
+    failed: bool,
+    /// It was never accepted.
+    #[serde(default)]
+    refused: bool,
 }
 
 impl Vector {
@@ -56,6 +78,11 @@ impl Vector {
         };
         let arguments = || Frozen::arguments(placed(&of.arguments).unwrap()).unwrap();
         let tool = text(&of.tool);
+        let call = |arguments: Frozen| {
+            let token = Mint::new(0).root().id();
+            let (scene, call, of) = (scene.clone(), "call-1".into(), spec(&tool));
+            Execution::new(token, None, scene, key(), call, of, arguments.clone(), arguments)
+        };
         match &*self.event {
             "SessionStart" => {
                 let source = text(&of.source);
@@ -66,11 +93,39 @@ impl Vector {
                 let content = (&*text(&of.prompt)).into();
                 Moment::UserPromptSubmit(Submitted::new(scene, Seq(7), content, Source::User))
             }
+            "PermissionRequest" => {
+                Moment::PermissionRequest(Asking::new(call(arguments()), Vec::new(), Vec::new(), true))
+            }
+            "Notification" => {
+                let (call, request) =
+                    (call(Frozen::arguments("{}").unwrap()), RequestId::of(&scene.session.id, &key()));
+                Moment::Notification(PutQuestion::new(call, request, Vec::new(), Vec::new()))
+            }
+            "StopFailure" => {
+                let code = match of.failure.as_deref() {
+                    Some("rate_limit") => "model_busy",
+                    Some("server_error") => "model_cut",
+                    Some("unknown") => "model_failed",
+                    other => panic!("{}: how does the model fail so: {other:?}", self.id),
+                };
+                let reason = EndReason::Error { code: code.into(), message: text(&of.error).into() };
+                Moment::StopFailure(TurnEnded::new(scene, reason))
+            }
+            "PostToolBatch" => {
+                let calls = of.calls.iter().enumerate().map(|(n, call)| call.done(n, project));
+                Moment::PostToolBatch(CallBatch::new(scene, calls.collect::<Vec<_>>()))
+            }
+            "PreCompact" => Moment::PreCompact(Compacting::new(scene, 1500, 1000, 4)),
+            "PostCompact" => Moment::PostCompact(Summarised::new(scene, (&*text(&of.summary)).into())),
             "PreToolUse" => {
                 Moment::PreToolUse(Proposed::new(scene, key(), "call-1".into(), spec(&tool), arguments()))
             }
-            "PostToolUse" | "PostToolUseFailure" => {
+            "PostToolUse" | "PostToolUseFailure" | "PermissionDenied" => {
                 let outcome = match (&of.error, placed(&of.response)) {
+                    _ if of.reason.is_some() => {
+                        let (by, reason) = (HandlerId::new("house", "policy"), (&*text(&of.reason)).into());
+                        Outcome::ended(Ended::GuardDeny { by, reason })
+                    }
                     (Some(error), _) => Outcome::tool_error(Output::text(&**error)),
                     (None, Some(value)) => {
                         Outcome::completed(Output::text("").with_value(Frozen::parse(value).unwrap()))
@@ -119,6 +174,25 @@ impl Vector {
     }
 }
 
+impl Call {
+    fn done(&self, n: usize, project: &Project) -> BatchCall {
+        let placed = |text: &str| text.replace("{P}", project.dir.path().to_str().unwrap());
+        let (raw, response) = (placed(&self.arguments), placed(&self.response));
+        let ended = match (self.refused, self.failed) {
+            (true, _) => Ended::InvalidArguments { message: (&*response).into() },
+            (false, true) => Ended::ToolError,
+            (false, false) => Ended::Completed,
+        };
+        // The arguments in force are what a hook reads; where none are, what the model wrote.
+        let arguments = (!self.refused).then(|| Frozen::arguments(&*raw).unwrap());
+        let written = if self.refused { raw } else { String::new() };
+        let key = CallKey { turn: 1, step: 1, call: CallPath::top(n.try_into().unwrap()) };
+        let made = (format!("call-{}", n + 1).into(), (&*self.tool).into(), written.into());
+        let error = !ended.is_success();
+        BatchCall::new(key, made, arguments, ended, (&*response).into(), error)
+    }
+}
+
 fn vectors() -> Vec<Vector> {
     serde_json::from_str(VECTORS).unwrap()
 }
@@ -144,6 +218,15 @@ fn each_payload_is_the_clients_to_the_byte_when_explained_and_when_run() {
             Moment::PostToolUse(input) => project.dispatch::<PostExecute>(input).results,
             Moment::Stop(input) => project.dispatch::<TurnContinuation>(input).results,
             Moment::SubagentStart(input) => project.dispatch::<SubagentStart>(input).results,
+            Moment::PermissionRequest(input) => project.dispatch::<Permission>(input).results,
+            Moment::PostToolBatch(input) => project.dispatch::<ToolBatch>(input).results,
+            Moment::PreCompact(input) => project.dispatch::<Compaction>(input).results,
+            Moment::PostCompact(input) => project.dispatch::<AfterCompaction>(input).results,
+            told @ (Moment::Notification(_) | Moment::StopFailure(_)) => {
+                let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+                let late = runtime.block_on(hooks.tell(&told));
+                late.iter().map(|late| late.records[1].data.decode().unwrap()).collect()
+            }
             _ => panic!("{}: how is that dispatched?", vector.id),
         };
         assert_eq!(runs.len(), 1, "{}", vector.id);
@@ -153,8 +236,9 @@ fn each_payload_is_the_clients_to_the_byte_when_explained_and_when_run() {
         assert_eq!(explained.stdin, &*hook.stdin, "{}", vector.id);
     }
     // Each event that is made into vectors is there, and those with arguments more than once.
-    assert_eq!(events.len(), 8);
+    assert_eq!(events.len(), 15, "{events:?}");
     assert!(events["PreToolUse"] >= 20 && events["PostToolUse"] >= 10, "{events:?}");
+    assert!(events["PostToolBatch"] >= 10 && events["PermissionRequest"] >= 4, "{events:?}");
 }
 
 // C-BRIDGE-2
