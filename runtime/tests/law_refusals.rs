@@ -222,13 +222,13 @@ fn two_records_in_the_wrong_order_are_refused() {
                 (Body::PromptBlocked(_), Body::ContextMessage(b)) => b.from.is_some(),
                 (Body::ContextMessage(a), Body::SteeringMessage(_)) => a.from.is_some(),
                 // Steering may come, and be blocked, while the first handler of the turn's end is deciding.
-                (Body::PromptBlocked(_) | Body::SteeringMessage(_) | Body::ContextMessage(_), b) => {
-                    b.decisions().is_some_and(|b| matches!(b.point, Point::Continuation | Point::Stop))
-                }
+                (Body::PromptBlocked(_) | Body::SteeringMessage(_) | Body::ContextMessage(_), b) => b
+                    .decisions()
+                    .is_some_and(|b| matches!(b.point, Point::Continuation | Point::Stop | Point::Compacted)),
                 (a, Body::SteeringMessage(SteeringMessage { from: Some(_), .. }))
-                | (a, Body::ContextMessage(ContextMessage { from: Some(_), .. })) => {
-                    a.decisions().is_some_and(|a| matches!(a.point, Point::Continuation | Point::Stop))
-                }
+                | (a, Body::ContextMessage(ContextMessage { from: Some(_), .. })) => a
+                    .decisions()
+                    .is_some_and(|a| matches!(a.point, Point::Continuation | Point::Stop | Point::Compacted)),
                 // A session may be resumed while its first prompt is judged: then the start's decisions come later.
                 (a, b) => a.decisions().zip(b.decisions()).is_some_and(|(a, b)| {
                     (a.point, a.subject) == (b.point, b.subject) || a.point == Point::SessionStart
@@ -288,6 +288,7 @@ fn owed(state: &State, record: &Record) -> bool {
                 Body::AssistantMessage(_)
                     | Body::DecisionRecorded(_)
                     | Body::DecisionsRecorded(_)
+                    | Body::DecisionBegun(_)
                     | Body::ToolRewrite(_)
                     | Body::ToolCall(_)
             )

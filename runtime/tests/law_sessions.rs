@@ -562,5 +562,8 @@ fn a_compaction_of_anything_else_is_refused() {
     play.commit(play.state.end_compaction(Ok("so".into())));
     let said: Vec<_> = play.state.transcript().iter().map(Message::role).collect();
     assert_eq!(said, [Role::User, Role::User], "the summary, and the prompt that is not answered yet");
-    assert!(matches!(play.state.next(None), Next::OpenStep { step: 1 }));
+    let Next::Judge { point: Point::Compacted, subject } = play.state.next(None) else {
+        panic!("nobody is told")
+    };
+    assert!(matches!(play.state.next(Some(&(Point::Compacted, subject))), Next::OpenStep { step: 1 }));
 }
