@@ -61,3 +61,8 @@ pub use portcullis_tools as tools;
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;
+
+/// How a host connects commands with hooks, compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/environment.md")]
+struct Environment;

@@ -88,6 +88,8 @@ impl Plan {
         let advisor = SessionAdvisor::new();
         let (hooks, reports, beside) = load(&project.dir, layers, advisor.clone())?;
         heed(&reports)?;
+        let of = hooks.clone();
+        let workspace = workspace.sourced(move |session| of.exports(session));
         Ok(Plan { project, script, model, prompts, workspace, hooks, advisor, beside })
     }
 }

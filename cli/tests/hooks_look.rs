@@ -98,7 +98,7 @@ fn nothing_is_said_about_what_works() {
 
 #[test]
 fn each_likely_mistake_is_named() {
-    let table: [(&str, &str, i32); 25] = [
+    let table: [(&str, &str, i32); 26] = [
         (
             r#""PreToolUse":[{"matcher":"Bsh","hooks":[{"type":"command","command":"true"}]}]"#,
             "matches no known tool",
@@ -196,7 +196,16 @@ fn each_likely_mistake_is_named() {
             0,
         ),
         (r#""PreToolUze":[{"hooks":[{"type":"command","command":"true"}]}]"#, "did you mean PreToolUse?", 0),
-        (r#""Setup":[{"hooks":[{"type":"command","command":"true"}]}]"#, "does not fire that event yet", 0),
+        (
+            r#""Setup":[{"hooks":[{"type":"command","command":"true"}]}]"#,
+            "on Setup do not run: nothing here has an `--init`",
+            0,
+        ),
+        (
+            r#""CwdChanged":[{"hooks":[{"type":"command","command":"true"}]}]"#,
+            "a session keeps its working directory",
+            0,
+        ),
         (r#""Stop":[{"hooks":[{"type":"mcp_tool","server":"s","tool":"t"}]}]"#, "no MCP servers", 0),
         (
             r#""SessionStart":[{"hooks":[{"type":"prompt","prompt":"p"}]}]"#,

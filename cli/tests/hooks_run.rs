@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use std::{fs, path::Path, process::Command};
+use std::{ffi::OsStr, fs, path::Path, process::Command};
 use tempfile::TempDir;
 
 fn project(script: &str, settings: &str) -> TempDir {
@@ -14,8 +14,12 @@ fn project(script: &str, settings: &str) -> TempDir {
 }
 
 fn run(dir: &Path) -> String {
+    portcullis(&["run".as_ref(), dir.as_os_str()])
+}
+
+fn portcullis(args: &[&OsStr]) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_portcullis"));
-    command.arg("run").arg(dir).env("PORTCULLIS", env!("CARGO_BIN_EXE_portcullis"));
+    command.args(args).env("PORTCULLIS", env!("CARGO_BIN_EXE_portcullis"));
     let output = command.output().unwrap();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     assert!(output.status.success(), "{}{}", text(&output.stdout), text(&output.stderr));
@@ -146,4 +150,37 @@ fn hooks_ask_the_sessions_model_and_an_agent() {
     assert!(said[0].contains("\"agent\":\"run-1.1-1-hook-"), "{}", said[0]);
     assert!(said[1].contains("\"usage\":{\"input\":5,\"output\":2}"), "{}", said[1]);
     assert!(text.lines().any(|line| line.contains("touch looked")), "the agent's log is there");
+}
+
+// C-BRIDGE-1, C-DUR-2: what a session's start hook exports is there in its commands, also when another process goes on with it, for
+// which that hook does not run. The log has none of it.
+#[test]
+fn what_a_start_hook_exports_is_in_the_environment_of_later_commands() {
+    let script = |prompts: &[(&str, &str)]| {
+        let turn = |(prompt, expected): &(&str, &str)| {
+            format!(
+                r#"{{"prompt":"{prompt}","steps":[{{"calls":[{{"name":"Bash","input":{{"command":"[ x$TOKEN = x$(cat secret) ] && r=there || r=missing; echo it-is-$r"}}}}]}},
+                {{"expect":{{"contains":"{expected}"}},"text":"Done."}}]}}"#
+            )
+        };
+        format!(r#"{{"turns":[{}]}}"#, prompts.iter().map(turn).collect::<Vec<_>>().join(","))
+    };
+    let export = r#"echo "export TOKEN='$(cat secret)'" >> "$CLAUDE_ENV_FILE"; echo once >> started"#;
+    let start = hook("SessionStart", export, "").replace(r#"[{"hooks""#, r#"[{"matcher":"startup","hooks""#);
+    let dir = project(&script(&[("one", "it-is-there")]), &format!("{{\"hooks\":{{{start}}}}}"));
+    let dir = dir.path();
+    fs::write(dir.join("secret"), "s3cret-of-mine").unwrap();
+    run(dir);
+    fs::write(dir.join("model.json"), script(&[("one", "it-is-there"), ("two", "it-is-there")])).unwrap();
+    portcullis(&["run".as_ref(), dir.as_os_str(), "--session".as_ref(), "run-1".as_ref()]);
+    assert_eq!(fs::read_to_string(dir.join("started")).unwrap(), "once\n");
+    let log = portcullis(&["log".as_ref(), dir.as_os_str(), "run-1".as_ref(), "--json".as_ref()]);
+    let results =
+        log.lines().filter(|line| line.contains(r#""tool/result""#) && line.contains("it-is-there"));
+    assert_eq!(results.count(), 2, "{log}");
+    assert!(!log.contains("s3cret"), "{log}");
+    // Another session has its own.
+    fs::write(dir.join(".claude/settings.json"), "{}").unwrap();
+    fs::write(dir.join("model.json"), script(&[("other", "it-is-missing")])).unwrap();
+    run(dir);
 }

@@ -320,3 +320,27 @@ fn nothing_to_run_is_an_error_and_the_case_is_left_alone() {
     assert_eq!(test(&[dir.path()], &[]).code, Some(0));
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
 }
+
+// What a command would find is looked at, whatever the hooks say; of variables that nobody asks about nothing is printed.
+#[test]
+fn an_environment_is_judged() {
+    let start = |command: &str| {
+        format!(r#""event":"SessionStart","source":"startup",{}"#, hook("SessionStart", command))
+    };
+    let export = start(r#"echo "export A='x y' SECRET=s3cret" >> "$CLAUDE_ENV_FILE""#);
+    let expect = |variables: &str| format!(r#"{{"decision":"none","environment":{variables}}}"#);
+    let table = [
+        (&export, r#"{"A":"x y","NOBODY_SETS_THIS":null}"#, 0, "ok c"),
+        (&export, r#"{"A":"x"}"#, 1, r#"`A` is "x y", expected "x""#),
+        (&export, r#"{"A":null}"#, 1, r#"`A` is "x y", expected not set"#),
+        (&export, r#"{"B":"x"}"#, 1, r#"`B` is not set, expected "x""#),
+        (&start(r#"echo 'exit 3' > "$CLAUDE_ENV_FILE""#), r#"{"A":"x"}"#, 1, "ends the shell of a command"),
+        (&format!("{BASH},{}", hook("PreToolUse", "true")), r#"{"A":null}"#, 1, "on SessionStart only"),
+    ];
+    for (fields, variables, code, says) in table {
+        let done = run(fields, &expect(variables));
+        assert_eq!(done.code, Some(code), "{}{}", done.out, done.err);
+        assert!(done.out.contains(says), "{says}: {}", done.out);
+        assert!(!done.out.contains("s3cret"));
+    }
+}

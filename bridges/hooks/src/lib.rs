@@ -82,7 +82,9 @@
 //! - Feedback of a Stop hook reaches the model once.
 //! - `session_id` is the session's name here; `prompt_id` is derived from it, and in a subagent is that of what the subagent was
 //!   asked, not of the user's prompt behind it. `agent_id` is derived from the name of the subagent's session; `effort`, `mcp_server`, and what SessionStart
-//!   says about a resumed conversation's tokens are never sent. `CLAUDE_ENV_FILE` is not set.
+//!   says about a resumed conversation's tokens are never sent.
+//! - `CLAUDE_ENV_FILE` is set on SessionStart. What hooks write there reaches commands if the host has their shell read it
+//!   ([`ClaudeHooks::exports`]); in shadow it reaches none. It is no record: a log never holds it.
 //! - A hook in the background (`async`, or `{"async":true}` as its first line of output) is not waited for; its records and what
 //!   it says go to the host ([`Options::late`]) when it has ended, for the session's log. With `asyncRewake` beside `async`, exit
 //!   code 2 is said to wake the model: the host then steers the open turn with it, or opens one. `asyncTimeout` is a limit beside

@@ -5,7 +5,12 @@ use futures::future::LocalBoxFuture;
 use portcullis_process::{Ending, Finished, Leftover, Spawn, SpawnError, Status, run};
 use portcullis_runtime::{Execution, Output, SpecError, Tool, ToolCx, ToolError, ToolSpec};
 use serde::{Deserialize, Serialize};
-use std::{path::Path, time::Duration};
+use std::{
+    ffi::OsString,
+    os::unix::ffi::{OsStrExt, OsStringExt},
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 /// How long a command may take when the model does not say.
 const TIMEOUT: Duration = Duration::from_secs(120);
@@ -39,7 +44,7 @@ const SCHEMA: &str = r#"{"type":"object","properties":{
 /// command's process group and its descendants and is an error with what was printed until then. Processes that the command leaves behind
 /// do not hold up the call. Dropping the call kills the command at once.
 ///
-/// The command gets this process's environment, empty input and the session's working directory, which must be inside the
+/// The command gets this process's environment, with what the files of [`Workspace::sourced`] make of it, empty input and the session's working directory, which must be inside the
 /// workspace. It is not confined to the workspace.
 #[derive(Debug, Clone)]
 pub struct Bash {
@@ -65,9 +70,19 @@ impl Bash {
                 "Commands in the background are not supported yet. Run it without `run_in_background`; nothing ran.",
             ));
         }
-        let cwd = self.workspace.blocking(&call, |workspace, cwd| Ok(workspace.directory(cwd)?)).await?;
+        let session = call.scene.session.clone();
+        let prepare = move |workspace: &Workspace, cwd: &Path| {
+            let cwd = workspace.directory(cwd)?;
+            match workspace.sources(&session) {
+                Ok(files) => Ok((cwd, files)),
+                Err(error) => Err(ToolError::new(format!(
+                    "What the session's environment should be could not be read ({error}); nothing ran."
+                ))),
+            }
+        };
+        let (cwd, files) = self.workspace.blocking(&call, prepare).await?;
         let limit = arguments.timeout.map_or(TIMEOUT, |ms| Duration::from_millis(ms).min(MAX_TIMEOUT));
-        let spawn = Spawn::shell(self.shell, "-c", arguments.command)
+        let spawn = Spawn::shell(self.shell, "-c", after(&files, &arguments.command))
             .cwd(cwd)
             .deadline(limit)
             .stdout_cap(KEPT)
@@ -86,6 +101,23 @@ impl Bash {
             Err(error) => Err(ToolError::new(format!("The command was not started: {error}."))),
         }
     }
+}
+
+/// A command that reads these files first. It stays on its line: what a shell says of line 1 is of its line 1.
+fn after(files: &[PathBuf], command: &str) -> OsString {
+    let mut line = Vec::new();
+    for file in files {
+        line.extend_from_slice(b". '");
+        for byte in file.as_os_str().as_bytes() {
+            match byte {
+                b'\'' => line.extend_from_slice(br"'\''"),
+                byte => line.push(*byte),
+            }
+        }
+        line.extend_from_slice(b"'; ");
+    }
+    line.extend_from_slice(command.as_bytes());
+    OsString::from_vec(line)
 }
 
 #[derive(Deserialize)]

@@ -33,7 +33,8 @@
 //!   opened folder by folder without following links, so a link that is put there in between is refused and not followed. A
 //!   *folder* that somebody moves out of the root during an access is not noticed.
 //! - **Nothing but regular files.** Devices, sockets and FIFOs are refused without being opened.
-//! - **Bash is not confined.** It is a shell with the rights and the environment of this process; it merely starts in the session's
+//! - **Bash is not confined.** It is a shell with the rights and the environment of this process (and what
+//!   [`Workspace::sourced`] adds to it); it merely starts in the session's
 //!   working directory. Whoever must confine it does so by gates and guards, or by running the process in a sandbox.
 //! - **No state between calls.** Each command starts in the session's working directory and a `cd` ends with it, so a
 //!   session that is reopened runs as before. `run_in_background` is refused; a process that a command leaves behind with `&` does

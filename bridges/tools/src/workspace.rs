@@ -2,7 +2,7 @@
 
 use crate::path::{self, PathError, Target};
 use crate::{Bash, Edit, Glob, Grep, Read, Write, file};
-use portcullis_runtime::{Execution, SpecError, Tool, ToolError, ToolSpec};
+use portcullis_runtime::{Execution, SessionInfo, SpecError, Tool, ToolError, ToolSpec};
 use std::{
     fs, io,
     os::fd::OwnedFd,
@@ -14,7 +14,7 @@ use std::{
 ///
 /// Its root is opened once and held, so the tools keep to that very directory even when it is renamed.
 #[derive(Clone, Debug)]
-pub struct Workspace(Arc<Inner>);
+pub struct Workspace(Arc<Inner>, Option<Sourced>);
 
 #[derive(Debug)]
 struct Inner {
@@ -24,6 +24,18 @@ struct Inner {
     alias: PathBuf,
     fd: OwnedFd,
     specs: Specs,
+}
+
+/// Which shell files a session's commands read first.
+type Files = dyn Fn(&SessionInfo) -> io::Result<Vec<PathBuf>> + Send + Sync;
+
+#[derive(Clone)]
+struct Sourced(Arc<Files>);
+
+impl std::fmt::Debug for Sourced {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Sourced")
+    }
 }
 
 /// What the tools say of themselves, compiled once.
@@ -87,7 +99,26 @@ impl Workspace {
         };
         let (root, alias, fd) =
             open().map_err(|source| WorkspaceError::Root { path: given.into(), source })?;
-        Ok(Workspace(Arc::new(Inner { root, alias, fd, specs })))
+        Ok(Workspace(Arc::new(Inner { root, alias, fd, specs }), None))
+    }
+
+    /// Has `Bash` read these shell files before each command, in the command's own shell, one after another: the command finds in
+    /// its environment what they export. They are asked for at each command, off the thread that holds the session; where that
+    /// fails, the command does not run.
+    ///
+    /// Hooks that prepare a session's environment are connected so:
+    /// `workspace.sourced(move |session| hooks.exports(session))`.
+    pub fn sourced(
+        mut self,
+        files: impl Fn(&SessionInfo) -> io::Result<Vec<PathBuf>> + Send + Sync + 'static,
+    ) -> Workspace {
+        self.1 = Some(Sourced(Arc::new(files)));
+        self
+    }
+
+    /// The files to be read before a command.
+    pub(crate) fn sources(&self, session: &SessionInfo) -> io::Result<Vec<PathBuf>> {
+        self.1.as_ref().map_or_else(|| Ok(Vec::new()), |sourced| (sourced.0)(session))
     }
 
     /// The root, absolute and without symbolic links.

@@ -152,3 +152,32 @@ fn background_is_refused_and_not_pretended() {
     desk.done("Bash", r#"{"command":"touch ran","run_in_background":false}"#);
     assert!(desk.path("ran").exists());
 }
+
+// C-BRIDGE-1: what a session's hooks have exported is in the environment of its commands, whatever their files are called.
+#[test]
+fn a_command_reads_the_sessions_files_first() {
+    let mut desk = desk();
+    desk.put("it's 1.sh", "export V=one W=kept; late() { echo from $1; }");
+    desk.put("2.sh", "export V=\"$V two\"\nfalse");
+    let files = vec![desk.path("it's 1.sh"), desk.path("2.sh")];
+    desk.workspace = desk.workspace.clone().sourced(move |session| {
+        assert_eq!(session.id.as_str(), "s");
+        Ok(files.clone())
+    });
+    assert_eq!(desk.done("Bash", r#"{"command":"printenv V W; late here"}"#).0, "one two\nkept\nfrom here");
+    // The command is what it was: its lines, its exit code.
+    assert!(desk.refused("Bash", r#"{"command":"no-such-command-here"}"#).contains("line 1"));
+    assert_eq!(desk.done("Bash", r##"{"command":"# nothing\nprintenv W"}"##).0, "kept");
+    // They are read at each command.
+    desk.put("2.sh", "");
+    assert_eq!(desk.done("Bash", r#"{"command":"printenv V"}"#).0, "one");
+}
+
+#[test]
+fn without_its_environment_a_command_does_not_run() {
+    let mut desk = desk();
+    desk.workspace = desk.workspace.clone().sourced(|_| Err(std::io::Error::other("the disk is gone")));
+    let said = desk.refused("Bash", r#"{"command":"touch ran"}"#);
+    assert!(said.contains("the disk is gone") && said.contains("nothing ran"), "{said}");
+    assert!(!desk.path("ran").exists());
+}

@@ -67,7 +67,11 @@ const ELSEWHERE: [(&str, &str, &str); 19] = [
         "files in the shape in which hooks read those (docs/transcripts.md), as long as the log when a hook starts",
     ),
     ("`effort`, `mcp_server`, costs of a resumed session", "sent where they apply", "never sent"),
-    ("`CLAUDE_ENV_FILE`", "set on starts", "not set: exports would reach no later command"),
+    (
+        "`CLAUDE_ENV_FILE`",
+        "set on starts",
+        "set on SessionStart; the files lie in `.portcullis/session-env`, and Bash reads them before each command",
+    ),
     (
         "`model` of a prompt or an agent handler",
         "that model answers",
@@ -123,8 +127,8 @@ fn table(vectors: &[Vector]) -> String {
         let _ = writeln!(out, "| {about} | {client} | {here} |");
     }
     out.push_str("\n## Events\n\n| event | its hooks |\n|---|---|\n");
-    for (event, runs) in ClaudeHooks::events() {
-        let what = if runs { "run" } else { "are loaded, reported, and not run" };
+    for (event, silent) in ClaudeHooks::events() {
+        let what = silent.map_or_else(|| "run".into(), |why| format!("are reported and do not run: {why}"));
         let _ = writeln!(out, "| {event} | {what} |");
     }
     out

@@ -97,9 +97,11 @@ pub(super) fn moment(args: &ExplainArgs, cwd: &Path) -> Result<Moment, Problem> 
         "PreCompact" => Moment::PreCompact(Compacting::new(scene, 1000, 1000, 2)),
         "PostCompact" => Moment::PostCompact(Summarised::new(scene, (&*args.last).into())),
         other => {
-            let known = ClaudeHooks::events().filter(|(_, runs)| *runs).map(|(name, _)| name);
+            let known = ClaudeHooks::events().filter(|(_, silent)| silent.is_none()).map(|(name, _)| name);
             let known = known.collect::<Vec<_>>().join(", ");
-            let what = format!("the event `{other}` does not happen here");
+            let why = ClaudeHooks::events().find(|(name, _)| *name == other).and_then(|(_, silent)| silent);
+            let why = why.map_or_else(String::new, |why| format!(": {why}"));
+            let what = format!("the event `{other}` does not happen here{why}");
             return Err(Problem::new(what).next(format!("those that do: {known}")));
         }
     })

@@ -66,6 +66,7 @@ pub(crate) async fn what_if(args: &WhatIfArgs) -> Result<ExitCode, Problem> {
         })?;
     }
     let options = Options::new().layers(Layers::none().flag(&file)).transcripts(state.join("transcripts"));
+    let options = options.exports(state.join("session-env"));
     let options = advised(options, &project)?;
     let (hooks, reports) = ClaudeHooks::load_with(&dir, options);
     heed(&reports)?;

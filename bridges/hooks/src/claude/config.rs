@@ -233,11 +233,10 @@ impl Reader<'_> {
                 Err(Dropped) => sound = Err(Dropped),
             }
         }
-        if let Named::NotYet(event) = named
+        if let Named::Silent { event, why } = named
             && count > 0
         {
-            let message =
-                format!("{count} hook(s) on {event} do not run: this runtime does not fire that event yet");
+            let message = format!("{count} hook(s) on {event} do not run: {why}");
             self.say(Severity::Warning, "hooks/event-not-run", entry.at, message, None);
         }
         sound

@@ -1,8 +1,7 @@
 //! The environment of a hook: this process's own, without its telemetry settings, with what the settings files add and
 //! what the client tells its hooks.
 //!
-//! Not set, because nothing here stands behind it: `CLAUDE_ENV_FILE` (exports would not reach a later Bash call),
-//! `CLAUDE_EFFORT`, and the client's own sockets and notes.
+//! Not set, because nothing here stands behind it: `CLAUDE_EFFORT`, and the client's own sockets and notes.
 
 use super::config::Plugin;
 use portcullis_runtime::Scene;
@@ -35,12 +34,21 @@ pub(crate) fn base(
     out
 }
 
-/// What this session and this hook add.
-pub(crate) fn of_run(base: &Variables, scene: &Scene, cwd: &Path, plugin: Option<&Plugin>) -> Variables {
+/// What this session and this hook add. `exports`: the file for what it exports.
+pub(crate) fn of_run(
+    base: &Variables,
+    scene: &Scene,
+    cwd: &Path,
+    plugin: Option<&Plugin>,
+    exports: Option<&Path>,
+) -> Variables {
     let mut out = base.clone();
     let mut set = |name: &str, value: Option<OsString>| out.push((name.into(), value));
     set("CLAUDE_CODE_SESSION_ID", Some(scene.session.root.as_str().into()));
     set("PWD", Some(cwd.into()));
+    if let Some(exports) = exports {
+        set("CLAUDE_ENV_FILE", Some(exports.into()));
+    }
     if let Some(plugin) = plugin {
         set("CLAUDE_PLUGIN_ROOT", Some(plugin.root.clone().into()));
         set("CLAUDE_PLUGIN_DATA", plugin.data.clone().map(Into::into));

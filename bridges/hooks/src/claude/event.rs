@@ -23,27 +23,27 @@ pub(crate) enum Event {
     PostCompact,
 }
 
-/// Events of the client that nothing here fires yet. They are named when a file uses them, never dropped silently.
-const NOT_YET: [&str; 19] = [
-    "UserPromptExpansion",
-    "SessionEnd",
-    "PreModelSwitch",
-    "PostModelSwitch",
-    "Setup",
-    "TeammateIdle",
-    "TaskCreated",
-    "TaskCompleted",
-    "Elicitation",
-    "ElicitationResult",
-    "ConfigChange",
-    "WorktreeCreate",
-    "WorktreeRemove",
-    "InstructionsLoaded",
-    "CwdChanged",
-    "FileChanged",
-    "DirectoryAdded",
-    "MessageDisplay",
-    "PreSkillShellCommand",
+/// Events of the client that nothing here fires, each with why. They are named when a file uses them, never dropped silently.
+const SILENT: [(&str, &str); 19] = [
+    ("UserPromptExpansion", "prompts are sent as they are written; there are no slash commands here"),
+    ("SessionEnd", "this runtime does not fire that event yet"),
+    ("PreModelSwitch", "a session keeps the model it has"),
+    ("PostModelSwitch", "a session keeps the model it has"),
+    ("Setup", "nothing here has an `--init` or a `--maintenance` run"),
+    ("TeammateIdle", "there are no teams of agents here"),
+    ("TaskCreated", "there is no list of tasks here"),
+    ("TaskCompleted", "there is no list of tasks here"),
+    ("Elicitation", "no MCP server can ask the user for something here"),
+    ("ElicitationResult", "no MCP server can ask the user for something here"),
+    ("ConfigChange", "settings are read once, when their process starts"),
+    ("WorktreeCreate", "sessions and subagents are given no git worktrees here"),
+    ("WorktreeRemove", "sessions and subagents are given no git worktrees here"),
+    ("InstructionsLoaded", "instruction files (CLAUDE.md) are not loaded here"),
+    ("CwdChanged", "a session keeps its working directory; a `cd` does not last beyond its command"),
+    ("FileChanged", "nothing here watches files"),
+    ("DirectoryAdded", "a session keeps the one directory it was opened in"),
+    ("MessageDisplay", "what the model says is shown by the host, as it is"),
+    ("PreSkillShellCommand", "there are no skills here"),
 ];
 
 /// What a name under `hooks` is.
@@ -51,8 +51,13 @@ const NOT_YET: [&str; 19] = [
 pub(crate) enum Named {
     /// It fires.
     Runs(Event),
-    /// The client has it, this runtime does not fire it yet.
-    NotYet(&'static str),
+    /// The client has it, and this runtime does not fire it.
+    Silent {
+        /// Its name.
+        event: &'static str,
+        /// What there would have to be for it.
+        why: &'static str,
+    },
     /// The client has none of that name and ignores it.
     Unknown,
 }
@@ -80,16 +85,16 @@ impl Event {
         if let Some(event) = Event::ALL.into_iter().find(|event| event.name() == name) {
             return Named::Runs(event);
         }
-        match NOT_YET.into_iter().find(|known| *known == name) {
-            Some(known) => Named::NotYet(known),
+        match SILENT.into_iter().find(|(known, _)| *known == name) {
+            Some((event, why)) => Named::Silent { event, why },
             None => Named::Unknown,
         }
     }
 
-    /// Every event of the client, and whether it fires here.
-    pub(crate) fn every() -> impl Iterator<Item = (&'static str, bool)> {
-        let runs = Event::ALL.into_iter().map(|event| (event.name(), true));
-        runs.chain(NOT_YET.into_iter().map(|name| (name, false)))
+    /// Every event of the client, and why it does not fire here.
+    pub(crate) fn every() -> impl Iterator<Item = (&'static str, Option<&'static str>)> {
+        let runs = Event::ALL.into_iter().map(|event| (event.name(), None));
+        runs.chain(SILENT.into_iter().map(|(name, why)| (name, Some(why))))
     }
 
     /// The known name that a misspelt one is closest to, if any is close.
@@ -97,7 +102,7 @@ impl Event {
         Event::ALL
             .into_iter()
             .map(Event::name)
-            .chain(NOT_YET)
+            .chain(SILENT.map(|(name, _)| name))
             .map(|known| (distance(&known.to_lowercase(), &name.to_lowercase()), known))
             .min()
             .filter(|(distance, _)| *distance <= 2)
@@ -168,6 +173,11 @@ impl Event {
         )
     }
 
+    /// Whether its hooks may say what later commands find in their environment.
+    pub(crate) fn exports(self) -> bool {
+        self == Event::SessionStart
+    }
+
     /// Whether it is told of what has happened: nobody waits for its hooks, and nothing that they say decides.
     pub(crate) fn is_notice(self) -> bool {
         matches!(self, Event::Notification | Event::StopFailure)
@@ -201,9 +211,9 @@ mod tests {
 
     #[test]
     fn every_event_of_the_client_has_its_place() {
-        assert_eq!(Event::ALL.len() + NOT_YET.len(), 34);
+        assert_eq!(Event::ALL.len() + SILENT.len(), 34);
         assert_eq!(Event::named("Stop"), Named::Runs(Event::Stop));
-        assert_eq!(Event::named("Setup"), Named::NotYet("Setup"));
+        assert!(matches!(Event::named("Setup"), Named::Silent { event: "Setup", .. }));
         assert_eq!(Event::named("stop"), Named::Unknown);
     }
 

@@ -147,7 +147,8 @@ impl ClaudeHooks {
         let hooks = Event::ALL.into_iter().flat_map(|event| self.of(event)).map(|hook| {
             let why_not = self.why_not(hook, event, &subject, scene, input, &matching);
             let cwd = environment::directory(scene, &self.house.project);
-            let env = environment::of_run(&self.house.env, scene, &cwd, hook.origin.plugin.as_ref());
+            let place = matching.iter().position(|one| Arc::ptr_eq(one, hook));
+            let env = hook.at(place.unwrap_or_default()).variables(scene, &cwd);
             let stdin = if hook.house.fidelity == self.house.fidelity { &common } else { &*other };
             let stdin = stdin.clone();
             Considered { hook: hook.info(), why_not, stdin, argv: hook.argv(), cwd, env }

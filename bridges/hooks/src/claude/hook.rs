@@ -60,6 +60,8 @@ pub(crate) struct Hook {
     pub(crate) origin: Arc<Origin>,
     pub(crate) work: Work,
     pub(crate) house: Arc<House>,
+    /// Its place among those that run with it, from 0, where the environment tells it.
+    pub(crate) place: usize,
 }
 
 impl Hook {

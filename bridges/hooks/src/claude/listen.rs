@@ -4,6 +4,7 @@ use super::{
     ask::{self, Opinion, Unheard},
     background, environment,
     event::Event,
+    exports,
     hook::{Hook, Work},
     mapping::Heard,
     output::Answer,
@@ -148,10 +149,16 @@ impl Hook {
     ) -> impl Future<Output = Ran> + Send + 'static {
         let (house, limit) = (&*self.house, self.definition.timeout);
         let cwd = environment::directory(scene, &house.project);
-        let env = environment::of_run(&house.env, scene, &cwd, self.origin.plugin.as_ref());
+        let (env, exports) = (self.variables(scene, &cwd), self.exports(scene));
         let job = Job { program: program.clone(), env, cwd, stdin, limit, permits, first_line };
         let span = tracing::debug_span!("hook", handler = %self.id);
-        async move { Ran::Process(run::run(job).await) }.instrument(span)
+        let work = async move {
+            if let Some(file) = exports {
+                exports::make_room(&file).await;
+            }
+            Ran::Process(run::run(job).await)
+        };
+        work.instrument(span)
     }
 
     pub(super) async fn work(&self, scene: &Scene, stdin: Vec<u8>, permits: Option<Permits>) -> Ran {
@@ -160,7 +167,7 @@ impl Hook {
             Work::Process(program) => self.process(program, scene, stdin, permits, None).await,
             Work::Post(post) => {
                 let cwd = environment::directory(scene, &house.project);
-                let env = environment::of_run(&house.env, scene, &cwd, self.origin.plugin.as_ref());
+                let env = self.variables(scene, &cwd);
                 let request = post.request(&stdin, &house.bounds, &env);
                 let work = async {
                     let answer = http::post(request).await.map_err(|why| (why, None))?;

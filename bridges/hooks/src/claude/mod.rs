@@ -6,6 +6,7 @@ mod config;
 mod environment;
 mod event;
 mod explain;
+mod exports;
 mod handler;
 mod hook;
 mod layers;
@@ -50,12 +51,13 @@ use portcullis_process::Permits;
 use portcullis_runtime::{
     Advisor, AfterCompaction, Asking, CallBatch, ChildStarting, Compacting, Compaction, Ended, Ending,
     Extension, Frozen, Handler, HandlerId, HandlerSource, Permission, Planned, PostExecute, PromptSubmit,
-    Proposed, Registered, Registrar, Returned, Rewrite, Scene, Seam, SessionId, SessionStart, Starting,
-    SubagentStart, Submitted, Summarised, ToolBatch, TurnContinuation,
+    Proposed, Registered, Registrar, Returned, Rewrite, Scene, Seam, SessionId, SessionInfo, SessionStart,
+    Starting, SubagentStart, Submitted, Summarised, ToolBatch, TurnContinuation,
 };
 use sha2::{Digest, Sha256};
 use std::{
     collections::HashMap,
+    io,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
@@ -76,6 +78,7 @@ const REMEMBERED: usize = 4096;
 struct House {
     project: PathBuf,
     transcripts: Arc<Keeper>,
+    exports: exports::Exports,
     fidelity: Fidelity,
     on_failure: OnFailure,
     /// Nothing its hooks say counts.
@@ -198,6 +201,10 @@ impl ClaudeHooks {
                 let folder = options.transcripts;
                 Arc::new(Keeper::new(folder.unwrap_or_else(|| project.join(".portcullis/transcripts"))))
             },
+            exports: {
+                let folder = options.exports;
+                exports::Exports::new(folder.unwrap_or_else(|| project.join(".portcullis/session-env")))
+            },
             project,
             fidelity: overlay.fidelity(&said),
             on_failure: options.on_failure.unwrap_or_default(),
@@ -222,7 +229,7 @@ impl ClaudeHooks {
                 continue;
             }
             let work = work(&definition, &origin, &house.project);
-            let mut hook = Hook { id, definition, origin, work, house: house.clone() };
+            let mut hook = Hook { id, definition, origin, work, house: house.clone(), place: 0 };
             let mut terms = overlay.terms(hook.subject(), &said);
             houses.settle(&mut hook, terms);
             if let Some(change) = &options.each {
@@ -255,8 +262,18 @@ impl ClaudeHooks {
         payload::transcript(self.house.transcripts.folder(), session)
     }
 
-    /// Every event of the client, and whether hooks on it run here.
-    pub fn events() -> impl Iterator<Item = (&'static str, bool)> {
+    /// The shell files in which the hooks of a session have said what its commands find in their environment
+    /// (`CLAUDE_ENV_FILE`), in the order in which they count. Its subagents have the same. Whoever runs commands has their shell
+    /// read these first: `Workspace::sourced` takes this. Reads a folder.
+    ///
+    /// # Errors
+    /// What the file system says.
+    pub fn exports(&self, session: &SessionInfo) -> io::Result<Vec<PathBuf>> {
+        self.house.exports.written(session)
+    }
+
+    /// Every event of the client, and why hooks on it do not run here; nothing if they do.
+    pub fn events() -> impl Iterator<Item = (&'static str, Option<&'static str>)> {
         Event::every()
     }
 
@@ -321,10 +338,11 @@ impl ClaudeHooks {
             return;
         }
         let matching = self.matching(event, subject);
-        out.extend(matching.iter().filter(|hook| applies(hook)).map(|hook| Planned {
+        let running = matching.iter().enumerate().filter(|(_, hook)| applies(hook));
+        out.extend(running.map(|(place, hook)| Planned {
             id: hook.id.clone(),
             deadline: hook.definition.timeout.saturating_add(BACKSTOP),
-            run: hook.clone(),
+            run: hook.at(place),
             native: false,
         }));
     }

@@ -56,6 +56,10 @@ pub struct Options {
     /// (`SESSION/tool-results`). Default: `.portcullis/transcripts` in the project. Who asks for
     /// hooks of two projects in one folder must not give two sessions one name.
     pub transcripts: Option<PathBuf>,
+    /// The folder in which hooks find a file for what they export to later commands, one a hook and session
+    /// (`SESSION/sessionstart-hook-0.sh`). Default: `.portcullis/session-env` in the project. It has to outlive this process: a
+    /// session that is reopened has its environment from there.
+    pub exports: Option<PathBuf>,
     /// How many hook processes may live at a time; as many again in the background. Default: what `portcullis.toml` says, else
     /// the limit shared by the process.
     pub permits: Option<Permits>,
@@ -153,6 +157,12 @@ impl Options {
         self
     }
 
+    /// The folder of what hooks export.
+    pub fn exports(mut self, folder: impl Into<PathBuf>) -> Options {
+        self.exports = Some(folder.into());
+        self
+    }
+
     /// The limit on live hook processes.
     pub fn permits(mut self, permits: Permits) -> Options {
         self.permits = Some(permits);
@@ -199,6 +209,7 @@ impl std::fmt::Debug for Options {
             .field("said", &self.said())
             .field("each", &self.each.is_some())
             .field("transcripts", &self.transcripts)
+            .field("exports", &self.exports)
             .field("permits", &self.permits)
             .field("advisor", &self.advisor.is_some())
             .field("mcp", &self.mcp.is_some())

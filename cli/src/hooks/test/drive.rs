@@ -68,6 +68,8 @@ struct House<'c> {
     /// The hooks of the last process, and what those came to that nobody waited for.
     hooks: Option<Arc<ClaudeHooks>>,
     told: Told,
+    /// The session of the last process.
+    last: Option<SessionId>,
     /// The session after which the next one begins afresh.
     cleared: Option<SessionId>,
 }
@@ -78,7 +80,8 @@ async fn play(stage: &Stage, feed: &Feed) -> Result<Seen, String> {
     let roles = Roles::default();
     let (hooks, told) = (None, Told::default());
     let (reports, asked) = (Vec::new(), Asked::default());
-    let mut house = House { stage, feed, journal, roles, reports, asked, hooks, told, cleared: None };
+    let mut house =
+        House { stage, feed, journal, roles, reports, asked, hooks, told, last: None, cleared: None };
     match feed.event {
         Event::SessionStart => house.starts().await?,
         _ if feed.scenario.crashes() => house.dies_and_recovers(&dying).await?,
@@ -100,10 +103,10 @@ async fn play(stage: &Stage, feed: &Feed) -> Result<Seen, String> {
         }
         _ => house.process(NAME, &[&*feed.rounds[0].prompt], true).await?,
     }
-    let House { journal, roles, reports, asked, told, .. } = house;
+    let House { journal, roles, reports, asked, told, last, .. } = house;
     let roles = roles.lock().unwrap_or_else(PoisonError::into_inner).clone();
     let told = told.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    Seen::of(feed, Sources { journal, roles, reports, asked, told }).await
+    Seen::of(feed, Sources { journal, roles, reports, asked, told, last }).await
 }
 
 /// Where the process may die just before a result is kept.
@@ -189,7 +192,10 @@ impl House<'_> {
         let mut options = SessionOptions::new(&self.stage.cwd).channel("cli").approvals();
         options.cleared = self.cleared.clone();
         match runtime.open(name, options).await {
-            Ok(session) => Ok((runtime, session)),
+            Ok(session) => {
+                self.last = Some(session.id().clone());
+                Ok((runtime, session))
+            }
             Err(error) => {
                 runtime.shutdown(GRACE).await;
                 Err(error.to_string())

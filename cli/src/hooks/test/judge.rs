@@ -1,6 +1,7 @@
 //! Judges what was seen against each field of `expected`. A field that is not known here is a failure, too.
 
 use super::case::{Case, typed};
+use super::environment;
 use super::feed::Feed;
 use super::scenario::Step;
 use super::seen::Seen;
@@ -41,7 +42,7 @@ pub(super) fn judge(case: &Case, feed: &Feed, stage: &Stage, seen: &Seen) -> Vec
         Ok(expected) => expected,
         Err(why) => return vec![why],
     };
-    let mut judge = Judge { seen, feed, folder: &stage.folder, alternatives: Vec::new() };
+    let mut judge = Judge { seen, feed, stage, folder: &stage.folder, alternatives: Vec::new() };
     let mut failures = Vec::new();
     if let Some(raw) = expected.get("alt") {
         match typed("expected.alt", raw.get()) {
@@ -65,6 +66,7 @@ pub(super) fn judge(case: &Case, feed: &Feed, stage: &Stage, seen: &Seen) -> Vec
 struct Judge<'s> {
     seen: &'s Seen,
     feed: &'s Feed,
+    stage: &'s Stage,
     folder: &'s Path,
     alternatives: Vec<String>,
 }
@@ -105,6 +107,7 @@ impl Judge<'_> {
                     .then_some(())
                     .ok_or_else(|| format!("it took {took} s, expected {limit} s at most"))
             }
+            "environment" => environment::holds(&typed(field, raw)?, self.feed, self.stage, seen),
             "files_lines" => self.lines(&typed(field, raw)?),
             "files_absent" => {
                 let files = typed::<Texts>(field, raw)?.all();

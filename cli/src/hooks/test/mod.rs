@@ -2,6 +2,7 @@
 
 mod case;
 mod drive;
+mod environment;
 mod feed;
 mod judge;
 mod report;

@@ -20,6 +20,7 @@ pub(super) struct Sources {
     pub(super) reports: Vec<Report>,
     pub(super) asked: Asked,
     pub(super) told: Vec<Late>,
+    pub(super) last: Option<SessionId>,
 }
 
 /// The questions that were put, and what became of answers to them.
@@ -87,6 +88,9 @@ pub(super) struct Seen {
     pub(super) ends: Vec<String>,
     /// The real names of the agents the case is about.
     pub(super) agents: Vec<String>,
+    /// The session that was open last.
+    #[serde(skip)]
+    pub(super) last: Option<SessionId>,
     /// What went wrong in the answering of questions.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) wrong_answers: Vec<String>,
@@ -98,7 +102,7 @@ impl Seen {
     pub(super) async fn of(feed: &Feed, from: Sources) -> Result<Seen, String> {
         let mut reader = Reader {
             feed,
-            seen: Seen { context_after_all_results: true, ..Seen::default() },
+            seen: Seen { context_after_all_results: true, last: from.last, ..Seen::default() },
             calls: HashMap::new(),
             gates: HashMap::new(),
             rounds: vec!["none"; feed.rounds.len()],

@@ -4,7 +4,7 @@ use super::case::{Case, Fields, typed};
 use super::feed::Feed;
 use crate::scratch::copy;
 use portcullis::{
-    Scene, SessionAdvisor,
+    Scene, SessionAdvisor, SessionId, SessionInfo,
     hooks::{ClaudeHooks, Fidelity, Late, Layers, Options, Overlays, PluginLayer, Report},
 };
 use serde::Deserialize;
@@ -100,6 +100,7 @@ impl Stage {
             _ => return Err("a case has `hooks_config`, `hooks_config_file` or `layers`, one of them".into()),
         }
         let mut options = Options::new().layers(files.layers).transcripts(files.state.join("transcripts"));
+        options.exports = Some(files.state.join("session-env"));
         options.fidelity = fidelity;
         if let Some(home) = files.home {
             let overlay = home.join(".config/portcullis/portcullis.toml");
@@ -127,6 +128,12 @@ impl Stage {
         let told = told.clone();
         let tell = move |late| told.lock().unwrap_or_else(PoisonError::into_inner).push(late);
         ClaudeHooks::load_with(&self.project, self.options.clone().advisor(advisor).late(tell))
+    }
+
+    /// The files in which the hooks of this session have said what its commands find in their environment.
+    pub(super) fn exports(&self, session: &SessionId) -> io::Result<Vec<PathBuf>> {
+        let (hooks, _) = ClaudeHooks::load_with(&self.project, self.options.clone());
+        hooks.exports(&SessionInfo::new(session.clone(), self.cwd.clone(), "cli"))
     }
 }
 

@@ -242,8 +242,8 @@ impl Reader<'_> {
         let name = self.string(key, value)?;
         match Event::named(&name) {
             Named::Runs(event) => return Some(event.name()),
-            Named::NotYet(event) => {
-                let message = format!("hooks on {event} do not run here, so this `[[hook]]` sets nothing");
+            Named::Silent { event, why } => {
+                let message = format!("hooks on {event} do not run: {why}; so this `[[hook]]` sets nothing");
                 self.say(value.span().start, "overlay/bad-value", message, "take it out");
             }
             Named::Unknown => {
