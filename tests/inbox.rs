@@ -221,3 +221,81 @@ async fn a_session_that_comes_back_takes_what_waits() {
     within(runtime.shutdown(Duration::ZERO)).await;
     sound(&journal).await;
 }
+
+/// A session whose model has an agent call Echo, about which a person is asked.
+async fn digging(journal: &MemoryJournal, every: Option<Duration>) -> (Runtime, Session) {
+    let model = Says::by_prompt(|prompt, said| match (prompt, said) {
+        ("dig", 0) => calls(&[("Agent", r#"{"description":"d","prompt":"go","subagent_type":"digger"}"#)]),
+        (_, 0) => calls(&ECHO),
+        _ => say("done"),
+    });
+    let builder = Runtime::builder(model)
+        .journal(journal.clone())
+        .tools([echo(&Default::default())])
+        .tool(agent_tool(vec![AgentKind::new("digger", "Digs.")]).unwrap())
+        .policy("test", |at| {
+            at.tools("Echo", |at| {
+                at.pre_execute("careful", async |_| Gate::ask("sure?"));
+            });
+        })
+        .arbiters(1);
+    let builder = match every {
+        Some(every) => builder.inbox_every(every),
+        None => builder,
+    };
+    let runtime = builder.start().await.unwrap();
+    let session = runtime.open("s", SessionOptions::new("/").approvals()).await.unwrap();
+    (runtime, session)
+}
+
+// C-DUR-8, C-ASK-4: whoever answers a subagent's question by way of the inbox is told what it caused, however often it is put
+// there again, also when its process died before it was out of the inbox.
+#[tokio::test]
+async fn an_answer_to_a_subagents_question_is_told_its_first_outcome() {
+    for dies in [false, true] {
+        let journal = MemoryJournal::new();
+        let (runtime, session) = digging(&journal, Some(SOON).filter(|_| !dies)).await;
+        let _turn = within(session.prompt("dig")).await.unwrap();
+        let ask = asked(&session).await;
+        let yes = answer(&ask, true);
+        assert_eq!(put(&journal, "yes", yes.clone()).await, Posted::Waits);
+        if dies {
+            within(session.command(name("yes")).answer(&ask, Answer::Allow)).await.unwrap();
+        }
+        until(|| ends(&journal) == 1).await;
+        let runtime = if dies {
+            within(runtime.shutdown(Duration::ZERO)).await;
+            assert_eq!(journal.posted().await.unwrap().len(), 1, "it is still in the inbox");
+            digging(&journal, None).await.0
+        } else {
+            runtime
+        };
+        until_async(async || journal.posted().await.unwrap().is_empty()).await;
+        let heads = journal.sessions().await.unwrap();
+        let child = heads.iter().find(|head| head.session.as_str() != "s").unwrap();
+        let log = records(&journal, child.session.as_str());
+        let resolved = log.iter().find(|record| matches!(record.body, Body::InputResolved(_))).unwrap();
+        assert_eq!(resolved.key, Some(name("yes")));
+        assert_eq!(put(&journal, "yes", yes.clone()).await, Posted::Taken(resolved.seq), "dies: {dies}");
+        assert_eq!(journal.posted().await, Ok(Vec::new()), "it is not put there again");
+        within(runtime.shutdown(Duration::ZERO)).await;
+        sound(&journal).await;
+    }
+}
+
+// C-DUR-8: an answer is refused by a session that is not the question's, though somebody waits for it elsewhere.
+#[tokio::test]
+async fn an_answer_in_another_sessions_inbox_is_refused() {
+    let journal = MemoryJournal::new();
+    let (runtime, session) = careful(&journal, Some(SOON), None).await;
+    let _turn = within(session.prompt("go")).await.unwrap();
+    let ask = asked(&session).await;
+    let _other = runtime.open("t", SessionOptions::new("/").approvals()).await.unwrap();
+    let other = SessionId::new("t").unwrap();
+    journal.submit(&other, &name("yes"), &answer(&ask, true)).await.unwrap();
+    until_async(async || journal.pending(&other).await.unwrap().is_empty()).await;
+    let posted = journal.submit(&other, &name("yes"), &answer(&ask, true)).await;
+    assert!(matches!(posted, Ok(Posted::Refused(_))), "{posted:?}");
+    assert_eq!(session.asks().len(), 1, "it still waits");
+    within(runtime.shutdown(Duration::ZERO)).await;
+}

@@ -9,16 +9,20 @@ use crate::{
     host::Host,
     runtime::Shared,
 };
-use portcullis_runtime::{CommandId, InboxCommand, JournalError, RequestId, SessionId};
+use portcullis_runtime::{CommandId, InboxCommand, JournalError, Posted, SessionId};
 use std::{
-    collections::HashSet,
+    collections::{HashMap, HashSet},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
-/// Which commands are being done.
+/// Which commands are being done, and which inboxes are being looked through.
 #[derive(Debug, Default)]
-pub(crate) struct Inbox(Mutex<HashSet<(SessionId, CommandId)>>);
+pub(crate) struct Inbox {
+    doing: Mutex<HashSet<(SessionId, CommandId)>>,
+    /// By the session's handle; true when somebody wanted it looked through meanwhile.
+    looks: Mutex<HashMap<usize, bool>>,
+}
 
 /// One of them.
 struct Doing {
@@ -29,7 +33,47 @@ struct Doing {
 impl Inbox {
     fn doing(&self) -> MutexGuard<'_, HashSet<(SessionId, CommandId)>> {
         // Every change is one insertion or removal.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.doing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn looks(&self) -> MutexGuard<'_, HashMap<usize, bool>> {
+        self.looks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The one look through a session's inbox: two at a time would do its commands out of order.
+struct Look<'l> {
+    inbox: &'l Inbox,
+    handle: usize,
+    over: bool,
+}
+
+impl Look<'_> {
+    /// `None` while there is one: it looks again.
+    fn begin<'l>(inbox: &'l Inbox, session: &Session) -> Option<Look<'l>> {
+        let handle = Arc::as_ptr(&session.inner).addr();
+        let mut looks = inbox.looks();
+        let first = looks.insert(handle, true).is_none();
+        first.then(|| Look { inbox, handle, over: false })
+    }
+
+    /// True when somebody wants it since the last time.
+    fn goes_on(&mut self) -> bool {
+        let mut looks = self.inbox.looks();
+        self.over = looks.insert(self.handle, false) != Some(true);
+        if self.over {
+            looks.remove(&self.handle);
+        }
+        !self.over
+    }
+}
+
+impl Drop for Look<'_> {
+    fn drop(&mut self) {
+        // When it is over, another one may have begun.
+        if !self.over {
+            self.inbox.looks().remove(&self.handle);
+        }
     }
 }
 
@@ -57,8 +101,11 @@ impl Done {
 
 /// Has the session do what waits for it. Answers come when their question does, everything else is done when this returns.
 pub(crate) async fn drain(shared: &Arc<Shared>, session: &Session) {
-    if let Err(error) = drained(shared, session).await {
-        tracing::warn!(session = %session.id(), %error, "what waits in a session's inbox stays there");
+    let Some(mut look) = Look::begin(&shared.inbox, session) else { return };
+    while look.goes_on() {
+        if let Err(error) = drained(shared, session).await {
+            tracing::warn!(session = %session.id(), %error, "what waits in a session's inbox stays there");
+        }
     }
 }
 
@@ -89,11 +136,10 @@ async fn drained(shared: &Arc<Shared>, session: &Session) -> Result<(), JournalE
                     Err(error) => Done::refused(&error),
                 }
             }
-            InboxCommand::Answer { request, digest, allow, reason } => {
-                let answer = if allow { Answer::Allow } else { Answer::Refuse(reason) };
+            command @ InboxCommand::Answer { .. } => {
                 let session = session.clone();
                 actix_rt::spawn(async move {
-                    let done = answered(&doing.shared, &session, id, request, &digest, answer).await;
+                    let done = answered(&doing.shared, &session, id, &command).await;
                     if let Err(error) = settle(&doing, done).await {
                         tracing::warn!(session = %session.id(), %error, "an answer stays in the inbox");
                     }
@@ -132,36 +178,35 @@ fn submitted(told: Result<(), SubmitError>) -> Done {
 const LOOK: Duration = Duration::from_secs(1);
 
 /// Answers when the question is there; one that the log has open comes when its call is taken up again.
-async fn answered(
-    shared: &Shared,
-    session: &Session,
-    id: CommandId,
-    request: RequestId,
-    digest: &str,
-    answer: Answer,
-) -> Done {
+async fn answered(shared: &Shared, session: &Session, id: CommandId, given: &InboxCommand) -> Done {
+    let InboxCommand::Answer { request, digest, allow, reason } = given else { return Done::Later };
+    let answer = if *allow { Answer::Allow } else { Answer::Refuse(reason.clone()) };
     let command = session.command(id);
     let mut asked = session.inner.control.asked();
     loop {
-        if let Some(ask) = session.asks().into_iter().find(|ask| ask.id == request) {
-            if *ask.arguments.sha256_hex() != *digest {
+        if let Some(ask) = session.asks().into_iter().find(|ask| ask.id == *request) {
+            if ask.arguments.sha256_hex() != *digest {
                 return Done::refused(&AnswerError::Tampered);
             }
             return match command.answer(&ask, answer).await {
                 Ok(()) => Done::Taken,
                 Err(AnswerError::Closed | AnswerError::Journal(_)) => Done::Later,
-                Err(error) => Done::refused(&error),
+                Err(error) => unless_taken(shared, session, command.id(), given, &error).await,
             };
         }
-        match command.told(&request).await {
+        match command.told(request).await {
             Ok(Some(Ok(()))) => return Done::Taken,
             Ok(Some(Err(error))) => return Done::refused(&error),
             Ok(None) => {}
             Err(_) => return Done::Later,
         }
         let Ok(heads) = shared.journal.sessions().await else { return Done::Later };
-        if !heads.iter().any(|head| head.waits.contains(&request)) {
-            return Done::refused(&AnswerError::Unknown);
+        let below = format!("{}.", session.id());
+        let mut ours = heads
+            .iter()
+            .filter(|head| head.session == *session.id() || head.session.as_str().starts_with(&below));
+        if !ours.any(|head| head.waits.contains(request)) {
+            return unless_taken(shared, session, command.id(), given, &AnswerError::Unknown).await;
         }
         let gone = session.gone();
         tokio::select! {
@@ -169,6 +214,21 @@ async fn answered(
             _ = asked.changed() => {}
             () = tokio::time::sleep(LOOK) => {}
         }
+    }
+}
+
+/// A subagent's question may be settled by this very command, in a log that the session does not have: the journal knows.
+async fn unless_taken(
+    shared: &Shared,
+    session: &Session,
+    id: &CommandId,
+    given: &InboxCommand,
+    error: &AnswerError,
+) -> Done {
+    match shared.journal.submit(session.id(), id, given).await {
+        Ok(Posted::Taken(_)) => Done::Taken,
+        Ok(_) => Done::refused(error),
+        Err(_) => Done::Later,
     }
 }
 
@@ -181,7 +241,9 @@ impl Host {
                 match shared.journal.posted().await {
                     Ok(posted) => {
                         for session in posted.iter().filter_map(|id| shared.handle_of(id)) {
-                            drain(&shared, &session).await;
+                            // One whose arbiter is held up holds up no other.
+                            let shared = shared.clone();
+                            actix_rt::spawn(async move { drain(&shared, &session).await });
                         }
                     }
                     Err(error) => tracing::debug!(%error, "the inboxes could not be looked into"),

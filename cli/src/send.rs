@@ -92,11 +92,11 @@ impl Place {
             }
         }
         let dir = self.project.given.as_os_str();
-        let name = OsStr::new(session.as_str());
+        let (name, logged) = (OsStr::new(session.as_str()), command.log(session));
         let line = match posted {
             Posted::Taken(seq) => format!(
                 "{session} took it: record {seq}, as command {id}; `{}` shows it",
-                typed(&[OsStr::new("log"), dir, name])
+                typed(&[OsStr::new("log"), dir, OsStr::new(logged.as_str())])
             ),
             Posted::Refused(why) => {
                 let what = format!("{session} took it, as command {id}, and refused it: {why}");

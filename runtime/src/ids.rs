@@ -194,6 +194,13 @@ impl RequestId {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+
+    /// The session whose call asks; `None` if this is no name of a request.
+    pub fn session(&self) -> Option<SessionId> {
+        // What stands behind it, the call's key, has no colon.
+        let (session, _) = self.0.rsplit_once(':')?;
+        SessionId::new(session).ok()
+    }
 }
 
 impl fmt::Display for RequestId {

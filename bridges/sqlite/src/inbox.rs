@@ -11,6 +11,8 @@ use std::{path::Path, thread};
 pub(crate) struct Submit {
     pub(crate) session: SessionId,
     pub(crate) id: CommandId,
+    /// Where its record is, once it has one.
+    log: SessionId,
     kind: &'static str,
     body: String,
 }
@@ -25,7 +27,8 @@ impl Submit {
         if body.len() > APPEND_BYTES {
             return Err(JournalError::TooLarge { bytes: body.len() });
         }
-        Ok(Submit { session: session.clone(), id: id.clone(), kind: command.kind(), body })
+        let (log, kind) = (command.log(session), command.kind());
+        Ok(Submit { session: session.clone(), id: id.clone(), log, kind, body })
     }
 
     /// Into the inbox of a session that is there.
@@ -33,7 +36,7 @@ impl Submit {
         let place = params![self.session.as_str(), self.id.as_str()];
         let caused: Option<i64> = connection
             .prepare_cached("SELECT seq FROM records WHERE session = ?1 AND key = ?2")?
-            .query_row(place, |row| row.get(0))
+            .query_row(params![self.log.as_str(), self.id.as_str()], |row| row.get(0))
             .optional()?;
         if let Some(seq) = caused {
             return Ok(Posted::Taken(Seq(seq.cast_unsigned())));
@@ -96,17 +99,21 @@ pub(crate) fn take(
     Ok(())
 }
 
-/// What waits for a session, in order.
+/// What waits for a session, in order. What this version cannot read is no command that it knows: it holds up nothing behind it.
 pub(crate) fn pending(
     connection: &Connection,
     session: &SessionId,
 ) -> Result<Vec<(CommandId, InboxCommand)>, JournalError> {
     let mut pending = Vec::new();
     for (id, body) in rows(connection, session).map_err(|e| Trouble::from(e).error())? {
-        let damaged =
-            |why: String| JournalError::Unavailable(format!("command `{id}` of session `{session}`: {why}"));
-        let name = CommandId::new(&id).map_err(|e| damaged(e.to_string()))?;
-        pending.push((name, InboxCommand::decode(&body).map_err(damaged)?));
+        let name = CommandId::new(&id).map_err(|why| {
+            JournalError::Unavailable(format!("command `{id}` of session `{session}`: {why}"))
+        })?;
+        let command = InboxCommand::decode(&body).unwrap_or_else(|why| {
+            tracing::warn!(%session, command = %name, why, "a command in an inbox cannot be read");
+            InboxCommand::Unknown
+        });
+        pending.push((name, command));
     }
     Ok(pending)
 }

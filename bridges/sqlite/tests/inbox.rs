@@ -59,3 +59,25 @@ async fn a_reader_puts_nothing_in() {
     assert!(matches!(refused, Err(JournalError::AlreadyOwned(_))), "{refused:?}");
     assert_eq!(owner.posted().await, Ok(Vec::new()));
 }
+
+// C-DUR-8: a command that this version cannot read is of no kind that it knows, and holds up nothing behind it.
+#[tokio::test]
+async fn what_cannot_be_read_holds_up_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("journal.db");
+    let session = SessionId::new("s").unwrap();
+    let owner = SqliteJournal::open(&path).unwrap();
+    let _own = owner.claim(&session, 1, Claim::CreateOrOpen).await.unwrap();
+    for command in ["a", "b"] {
+        owner.submit(&session, &id(command), &prompt(command)).await.unwrap();
+    }
+    drop(owner);
+    let file = rusqlite::Connection::open(&path).unwrap();
+    let newer = r#"{"kind":"cancel","cause":"of a kind to come"}"#;
+    let changed = file.execute("UPDATE commands SET body = ?1 WHERE command = 'a'", [newer]).unwrap();
+    assert_eq!(changed, 1);
+    drop(file);
+    let again = SqliteJournal::open(&path).unwrap();
+    let pending = again.pending(&session).await.unwrap();
+    assert_eq!(pending, [(id("a"), InboxCommand::Unknown), (id("b"), prompt("b"))]);
+}

@@ -120,6 +120,9 @@ fn an_answer_from_another_process_settles_the_question_on_the_terminal() {
     let answered = done(&mut project.command("answer", &["run-1:1/1/0", "allow", "--id", "theirs"]));
     assert_eq!(answered.code, Some(0), "{}{}", answered.out, answered.err);
     assert!(answered.out.contains("run-1 took it: record"), "{}", answered.out);
+    // Its acknowledgement was lost, say: the same answer again is the same answer.
+    let again = done(&mut project.command("answer", &["run-1:1/1/0", "allow", "--id", "theirs"]));
+    assert_eq!(again.code, Some(0), "{}{}", again.out, again.err);
     terminal.sees("run-1 completed");
     assert_eq!(terminal.code(), Some(0));
     assert!(shipped(&project));

@@ -365,6 +365,19 @@ async fn inbox(journal: &dyn Journal) {
     assert_eq!(put(&session, "b", "4").await, Ok(Posted::Refused("no".into())));
     assert_eq!(journal.pending(&session).await, Ok(Vec::new()), "nothing is done twice");
     assert_eq!(put(&other, "a", "5").await, Ok(Posted::Waits), "a name is one session's");
+
+    // What answers a subagent's question is in the log of the one that asked.
+    let child = named("inbox.1-1-0-0");
+    let mut asker = claimed(journal, &child).await;
+    let request = RequestId::of(&child, &CallKey { turn: 1, step: 1, call: CallPath::top(0) });
+    let answer = InboxCommand::Answer { request, digest: "".into(), allow: true, reason: None };
+    assert_eq!(journal.submit(&session, &id("d"), &answer).await, Ok(Posted::Waits));
+    let body = PromptQueued { kind: QueueKind::Prompt, content: "1".into(), source: Source::User };
+    let caused = Draft::new(At::session(), body).of_command(Some(id("d"))).seal(Seq(0), 1);
+    let ticket = journal.append(&mut asker, Batch::of(vec![caused])).expect("room for a record");
+    ticket.wait().await.expect("durable");
+    journal.taken(&session, &id("d"), None).await.expect("taken");
+    assert_eq!(journal.submit(&session, &id("d"), &answer).await, Ok(Posted::Taken(Seq(0))));
 }
 
 /// The first record of a session.

@@ -3,7 +3,7 @@
 //! A command has a name, which is the `key` of the record that it causes. So it is done once however often it is taken:
 //! that it is out of the inbox is tidiness, that it is in the log is the fact.
 
-use crate::{CauseName, CommandId, Content, Reason, RequestId, Seq};
+use crate::{CauseName, CommandId, Content, Reason, RequestId, Seq, SessionId};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -67,6 +67,16 @@ impl InboxCommand {
         }
     }
 
+    /// The session in whose log its record stands: for an answer, the one that asked, which may be a subagent's; for
+    /// everything else, that of the inbox.
+    pub fn log(&self, inbox: &SessionId) -> SessionId {
+        let asked = match self {
+            InboxCommand::Answer { request, .. } => request.session(),
+            _ => None,
+        };
+        asked.unwrap_or_else(|| inbox.clone())
+    }
+
     /// As a store keeps it: one line of JSON.
     ///
     /// # Panics
@@ -90,7 +100,8 @@ impl InboxCommand {
 pub enum Posted {
     /// It waits, on disk, for whoever has the session or opens it next. What was put under this name first is what waits.
     Waits,
-    /// It was taken, now or under this name before: this record is what it caused.
+    /// It was taken, now or under this name before: this record is what it caused, in the [log](InboxCommand::log) that is
+    /// the command's.
     Taken(Seq),
     /// It was taken, and could not be done: why. Nothing was done.
     Refused(Arc<str>),

@@ -199,13 +199,16 @@ impl Journal for MemoryJournal {
         id: &CommandId,
         command: &InboxCommand,
     ) -> BoxFuture<'static, Result<Posted, JournalError>> {
-        let posted = match self.sessions().get_mut(session) {
+        let mut sessions = self.sessions();
+        let log = sessions.get(&command.log(session));
+        let caused = log.and_then(|log| log.records.iter().find(|record| record.key.as_ref() == Some(id)));
+        let caused = caused.map(|record| record.seq);
+        let posted = match sessions.get_mut(session) {
             None => Err(JournalError::NotFound(session.clone())),
             Some(log) => {
-                let caused = log.records.iter().find(|record| record.key.as_ref() == Some(id));
                 let known = log.inbox.iter().find(|(known, ..)| known == id);
                 Ok(match (caused, known) {
-                    (Some(record), _) => Posted::Taken(record.seq),
+                    (Some(seq), _) => Posted::Taken(seq),
                     (None, Some((_, _, Some(why)))) => Posted::Refused(why.clone()),
                     (None, Some(_)) => Posted::Waits,
                     (None, None) => {
