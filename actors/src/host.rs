@@ -269,8 +269,9 @@ impl actix::Handler<Restart> for Host {
                 Err(JournalError::Unavailable(why).into())
             };
             match again {
-                Ok((_, actor)) => {
+                Ok((session, actor)) => {
                     sessions.borrow_mut().insert(id, actor);
+                    inbox::drain(&kit.shared, &session).await;
                 }
                 Err(error) => {
                     tracing::error!(session = %id, %error, "the session could not be restarted; it leaves memory");
