@@ -121,6 +121,7 @@ fn break_at(at: &mut Registrar<'_>, point: Point, how: How) {
         Point::Asked => _ = at.asked("broken", |_| panic!("a secret detail")),
         Point::Compacted => _ = at.handler::<AfterCompaction>("broken", Broken(how, Noted::default)),
         Point::TurnEnd => _ = at.turn_end("broken", |_| panic!("a secret detail")),
+        Point::SessionEnd => _ = at.session_end("broken", async |_| panic!("a secret detail")),
         Point::SubagentEnd => _ = at.subagent_end("broken", |_| panic!("a secret detail")),
         _ => panic!("{point} has no broken handler yet"),
     });
@@ -171,7 +172,8 @@ async fn means(point: Point, how: How) {
     let all = house.journal.sessions().await.unwrap();
     let logs: Vec<Arc<Record>> = all.iter().flat_map(|head| house.journal.records(&head.session)).collect();
     let decided: Vec<DecisionRecorded> = decisions(&logs).into_iter().filter(|d| d.point == point).collect();
-    let recorded = !matches!(point, Point::Execute | Point::Result | Point::TurnEnd | Point::SubagentEnd);
+    let unrecorded = [Point::Execute, Point::Result, Point::TurnEnd, Point::SubagentEnd, Point::SessionEnd];
+    let recorded = !unrecorded.contains(&point);
     assert_eq!(!decided.is_empty(), recorded, "{why}");
     for decision in decided {
         assert_eq!(decision.id, HandlerId::new("house", "broken"));
@@ -248,6 +250,7 @@ async fn a_broken_review_lets_the_result_stand() {
 async fn a_broken_observer_is_reported() {
     every_way(Point::Result, &[How::Created]).await;
     every_way(Point::TurnEnd, &[How::Created]).await;
+    every_way(Point::SessionEnd, &[How::Created]).await;
 }
 
 #[tokio::test]

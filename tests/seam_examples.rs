@@ -377,6 +377,24 @@ async fn subagent_end_observes() {
     house.close().await;
 }
 
+fn session_end(at: &mut Registrar<'_>, store: Arc<Mutex<Vec<String>>>) {
+    at.session_end("upload", async move |ended| {
+        tokio::task::yield_now().await;
+        store.lock().unwrap().push(format!("{} after {} turns", ended.scene.session.id, ended.scene.turn));
+    });
+}
+
+#[tokio::test]
+async fn session_end_is_waited_for() {
+    let store: Arc<Mutex<Vec<String>>> = Arc::default();
+    let house = Plan::new(Says::calls(&[])).open(|at| session_end(at, store.clone())).await;
+    house.prompt("go").await;
+    house.prompt("go on").await;
+    assert!(store.lock().unwrap().is_empty());
+    house.close().await;
+    assert_eq!(*store.lock().unwrap(), ["s after 2 turns"]);
+}
+
 /// Without white space, so that neither indentation nor line breaks matter.
 fn squeezed(text: &str) -> String {
     text.split_whitespace().collect()

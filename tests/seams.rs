@@ -12,6 +12,7 @@ use support::*;
 /// One handler at every point, with an effect that shows.
 fn at_every_point(at: &mut Registrar<'_>, seen: &Arc<Mutex<Vec<String>>>) {
     let (results, ends, turns, summaries) = (seen.clone(), seen.clone(), seen.clone(), seen.clone());
+    let over = seen.clone();
     at.session_start("start", async |_| Reply::new(Started {}).context("you are in a castle"));
     at.subagent_start("start", async |_| Reply::new(Started {}).context("you dig"));
     at.depth(0..=0, |at| {
@@ -66,6 +67,9 @@ fn at_every_point(at: &mut Registrar<'_>, seen: &Arc<Mutex<Vec<String>>>) {
     });
     at.subagent_end("end", move |c| {
         ends.lock().unwrap().push(format!("end {} {} {}", c.kind, c.end.name(), c.report.to_text()));
+    });
+    at.session_end("over", async move |s| {
+        over.lock().unwrap().push(format!("left {} {}", s.scene.session.id, s.scene.turn));
     });
 }
 
@@ -136,6 +140,7 @@ async fn every_seam_fires_with_its_effect_in_the_log() {
     // The observers saw what the log keeps, in its order.
     let kept: Vec<String> =
         results.iter().map(|r| format!("result Echo {}", r.content.to_text())).take(3).collect();
+    let all = seen.clone();
     let seen = seen.lock().unwrap().clone();
     assert_eq!(seen[..3], kept);
     let ends = [
@@ -165,9 +170,11 @@ async fn every_seam_fires_with_its_effect_in_the_log() {
         .flat_map(|r| decisions(std::slice::from_ref(r)))
         .map(|d| d.point)
         .collect();
-    let observed = [Point::Execute, Point::Asked, Point::Result, Point::TurnEnd, Point::SubagentEnd];
+    let observed =
+        [Point::Execute, Point::Asked, Point::Result, Point::TurnEnd, Point::SubagentEnd, Point::SessionEnd];
     assert_eq!(decided, Point::ALL.into_iter().filter(|p| !observed.contains(p)).collect());
     house.close().await;
+    assert_eq!(all.lock().unwrap().last().map(String::as_str), Some("left s 1"), "the child's end is none");
 }
 
 /// What a handler at a point may do, and when it fires: the two columns that the types do not say.
@@ -207,6 +214,9 @@ fn may_and_fires(point: Point) -> (&'static str, &'static str) {
             ("see the summary, halt", "when the conversation was summarised, before the next step")
         }
         Point::TurnEnd => ("observe", "once a turn, when its end is durable"),
+        Point::SessionEnd => {
+            ("observe", "once a session that is at rest when its host shuts down, before its log is closed")
+        }
         Point::SubagentEnd => ("observe", "once a child, when its end is durable in its parent's log"),
         _ => panic!("{point} is not in the table yet"),
     }

@@ -11,7 +11,10 @@ use portcullis_runtime::{
 };
 use std::{
     collections::{HashMap, VecDeque},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 use tokio::sync::{broadcast, watch};
 
@@ -108,6 +111,8 @@ pub(crate) struct Control {
     asks: Mutex<Asks>,
     turns: Mutex<Turns>,
     deltas: Mutex<Option<broadcast::Sender<Delta>>>,
+    /// A turn of the session has run here.
+    played: AtomicBool,
     /// The number of the last question published.
     asked: watch::Sender<u64>,
     /// Restarts in a row without a turn's end.
@@ -166,6 +171,7 @@ impl Control {
             asks: Mutex::default(),
             turns: Mutex::default(),
             deltas: Mutex::default(),
+            played: AtomicBool::new(false),
             asked: watch::Sender::new(0),
             restarts: Mutex::default(),
             commits: Mutex::new(commits),
@@ -175,6 +181,8 @@ impl Control {
 
     /// A turn opens, or one that was parked goes on; what was waiting for another one's cancel is told.
     pub(crate) fn open_turn(&self) -> Cancel {
+        // Whoever looks does so on the arbiter that sets it.
+        self.played.store(true, Ordering::Relaxed);
         let mut open = lock(&self.cancel);
         if let Some(parked) = open.as_mut().filter(|open| open.parked) {
             parked.parked = false;
@@ -186,6 +194,11 @@ impl Control {
             let _ = before.committed.settle(Ok(false));
         }
         cancel
+    }
+
+    /// Has a turn of the session run here, however often it left memory since?
+    pub(crate) fn has_played(&self) -> bool {
+        self.played.load(Ordering::Relaxed)
     }
 
     /// The session leaves memory: what runs of an open turn stops, and the turn itself is neither over nor cancelled. False,

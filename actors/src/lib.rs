@@ -17,6 +17,7 @@ mod command;
 mod contain;
 mod control;
 mod cx;
+mod ending;
 mod events;
 mod fork;
 mod handles;

@@ -341,6 +341,9 @@ impl actix::Handler<Drain> for SessionActor {
                 Ok(()) => Parked::Idle,
                 Err(_) => Parked::InTurn,
             };
+            if parked == Parked::Idle {
+                cx.tell_ended(drain.until).await;
+            }
             // Whoever takes the turn up again is not to think that it ended this process (C-DUR-8). A ledger that has failed
             // says nothing any more.
             if parked == Parked::InTurn && cx.ledger.read(|s| s.counts_as_killed()) {

@@ -84,6 +84,7 @@ pub(super) fn table(
             Point::Asked => _ = at.asked(&id.handler, |_| {}),
             Point::TurnEnd => _ = at.turn_end(&id.handler, |_| {}),
             Point::SubagentEnd => _ = at.subagent_end(&id.handler, |_| {}),
+            Point::SessionEnd => _ = at.session_end(&id.handler, async |_| {}),
             _ => {}
         });
     }

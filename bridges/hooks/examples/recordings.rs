@@ -202,6 +202,8 @@ fn vector(
             own("last_assistant_message", read.get("last_assistant_message").cloned());
         }
         "SubagentStart" => {}
+        "SessionEnd" if text("reason").as_deref() == Some("other") => {}
+        "SessionEnd" => return Err("no session ends for that reason here"),
         "Notification" => {
             let message = text("message").unwrap_or_default();
             let tool = message.strip_prefix(ASKS).ok_or("it tells of what does not happen here")?;

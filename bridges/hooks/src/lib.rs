@@ -46,6 +46,7 @@
 //! | SubagentStart | `subagent/start` | add context to the subagent's first request |
 //! | PreCompact | `agent/compaction` | leave the conversation as it is, say what the summary must keep |
 //! | PostCompact | `agent/compacted` | see the summary |
+//! | SessionEnd | `agent/session-end` | be told |
 //! | SubagentStop | `agent/turn-continuation` of the subagent | ask for another step, halt the subagent's turn |
 //!
 //! Command handlers run, in shell and in exec form, with `timeout`, `if`, `async` and `onFailure`. Handlers of type `prompt` and
@@ -78,6 +79,9 @@
 //!   are sealed before anyone is asked about it. With `interrupt` the step's other calls still run.
 //! - Nobody waits for Notification and StopFailure hooks, as in the client; their records go to the host ([`Options::late`]).
 //!   [`ClaudeHooks::telling`] says whether some are at work.
+//! - SessionEnd comes when the host shuts down, of a session at rest, with the reason `other`. Its hooks have 1.5 s each, or the longest
+//!   `timeout` that one of them asks for, up to a minute, or what `CLAUDE_CODE_SESSIONEND_HOOKS_TIMEOUT_MS` says. They run one after another,
+//!   are waited for within the limit of the shutdown, and so are those in the background.
 //! - `defer` asks a person; the call waits with its turn open.
 //! - Feedback of a Stop hook reaches the model once.
 //! - `session_id` is the session's name here; `prompt_id` is derived from it, and in a subagent is that of what the subagent was
@@ -94,7 +98,7 @@
 //! # The transcript
 //!
 //! `transcript_path` and `agent_transcript_path` name files that are written here, from the session's log, before a hook runs and
-//! when a turn is over. `docs/transcripts.md` describes them; their shape is ours, since the client documents none. Whoever has
+//! when a turn is over or the host ends the session. `docs/transcripts.md` describes them; their shape is ours, since the client documents none. Whoever has
 //! records and no session writes such a file with [`Transcript`].
 //!
 //! # What it refuses to do

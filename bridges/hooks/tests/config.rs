@@ -411,6 +411,7 @@ fn introspection_shows_every_handler() {
             (Point::PostExecute, "PostToolUseFailure".into(), "proceeds".into(), Some(600_000), false),
             // Who keeps the transcript for them.
             (Point::TurnEnd, "*".into(), "reported".into(), None, true),
+            (Point::SessionEnd, "*".into(), "reported".into(), None, true),
         ]
     );
     assert!(table.is_bare::<SessionStart>() && table.is_bare::<TurnContinuation>());

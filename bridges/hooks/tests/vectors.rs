@@ -146,6 +146,7 @@ impl Vector {
                 Moment::Stop(ending.forced_in_turn(forced))
             }
             "SubagentStart" => Moment::SubagentStart(ChildStarting::new(scene, None)),
+            "SessionEnd" => Moment::SessionEnd(SessionEnded::new(scene)),
             other => panic!("{}: how does {other} come about?", self.id),
         }
     }
@@ -227,6 +228,7 @@ fn each_payload_is_the_clients_to_the_byte_when_explained_and_when_run() {
                 let late = runtime.block_on(hooks.tell(&told));
                 late.iter().map(|late| late.records[1].data.decode().unwrap()).collect()
             }
+            Moment::SessionEnd(input) => project.farewell(&input),
             _ => panic!("{}: how is that dispatched?", vector.id),
         };
         assert_eq!(runs.len(), 1, "{}", vector.id);
@@ -236,7 +238,7 @@ fn each_payload_is_the_clients_to_the_byte_when_explained_and_when_run() {
         assert_eq!(explained.stdin, &*hook.stdin, "{}", vector.id);
     }
     // Each event that is made into vectors is there, and those with arguments more than once.
-    assert_eq!(events.len(), 15, "{events:?}");
+    assert_eq!(events.len(), 16, "{events:?}");
     assert!(events["PreToolUse"] >= 20 && events["PostToolUse"] >= 10, "{events:?}");
     assert!(events["PostToolBatch"] >= 10 && events["PermissionRequest"] >= 4, "{events:?}");
 }

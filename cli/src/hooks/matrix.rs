@@ -23,7 +23,7 @@ struct Vector {
 }
 
 /// Differences that are no decisions, so that no vector can show them: what it is about, the client, here.
-const ELSEWHERE: [(&str, &str, &str); 19] = [
+const ELSEWHERE: [(&str, &str, &str); 20] = [
     (
         "several hooks on one event",
         "start together; effects in the order in which they end",
@@ -43,6 +43,11 @@ const ELSEWHERE: [(&str, &str, &str); 19] = [
         "`error` of StopFailure",
         "one of a list",
         "`rate_limit` when the model is busy, `server_error` when it was cut off, else `unknown`",
+    ),
+    (
+        "SessionEnd",
+        "with one of several reasons; all hooks at once, within one time; an `async` one is let go",
+        "when the host shuts down, of a session that ran a turn (`other`); one after another, each with that time, within the limit of the shutdown; an `async` one is waited for",
     ),
     (
         "`permission_suggestions`, `updatedPermissions`",

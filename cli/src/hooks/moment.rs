@@ -7,8 +7,8 @@ use portcullis::{
     Compacting, Compaction, Continue, Decided, EndReason, Ended, Ending, Execution, Extension, Frozen, Gate,
     Guard, HandlerId, Mint, Outcome, Output, OwnRecord, Permission, Permitted, PostExecute, PreExecute,
     PromptSubmit, Proposal, Proposed, PutQuestion, RequestId, Returned, Reviewed, Rewrite, Scene, Seam, Seq,
-    SessionId, SessionInfo, SessionStart, Source, StartSource, Starting, SubagentStart, Submitted,
-    Summarised, Table, ToolBatch, ToolSpec, TurnContinuation, TurnEnded, Verdict,
+    SessionEnded, SessionId, SessionInfo, SessionStart, Source, StartSource, Starting, SubagentStart,
+    Submitted, Summarised, Table, ToolBatch, ToolSpec, TurnContinuation, TurnEnded, Verdict,
     hooks::{ClaudeHooks, Moment},
 };
 use std::{path::Path, sync::Arc, time::Duration};
@@ -95,6 +95,7 @@ pub(super) fn moment(args: &ExplainArgs, cwd: &Path) -> Result<Moment, Problem> 
         }
         "SubagentStart" => Moment::SubagentStart(ChildStarting::new(scene, None)),
         "PreCompact" => Moment::PreCompact(Compacting::new(scene, 1000, 1000, 2)),
+        "SessionEnd" => Moment::SessionEnd(SessionEnded::new(scene)),
         "PostCompact" => Moment::PostCompact(Summarised::new(scene, (&*args.last).into())),
         other => {
             let known = ClaudeHooks::events().filter(|(_, silent)| silent.is_none()).map(|(name, _)| name);
@@ -194,7 +195,7 @@ pub(super) async fn run(hooks: &Arc<ClaudeHooks>, moment: &Moment) -> (Vec<Answe
             let decision = if again { "continue" } else { "none" };
             (answered, Folded { decision, reason: reason.filter(|_| again), input: None })
         }
-        Moment::Notification(_) | Moment::StopFailure(_) => {
+        Moment::Notification(_) | Moment::StopFailure(_) | Moment::SessionEnd(_) => {
             let answered = hooks.tell(moment).await.into_iter().map(|late| Answered {
                 handler: late.handler.handler,
                 context: late.context,

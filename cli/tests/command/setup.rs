@@ -92,10 +92,11 @@ fn a_broken_settings_file_is_told_and_the_run_goes_on() {
 
 #[test]
 fn hooks_that_do_not_run_are_told() {
-    let event = r#"{"hooks": {"PreToolUze": [], "SessionEnd": [{"hooks": [{"type": "command", "command": "true"}]}]}}"#;
+    let event =
+        r#"{"hooks": {"PreToolUze": [], "Setup": [{"hooks": [{"type": "command", "command": "true"}]}]}}"#;
     let run = Project::new(TEXT).settings(event).run(&["--json"]);
     assert_eq!(run.code, Some(0));
-    assert!(run.err.contains("did you mean PreToolUse?") && run.err.contains("SessionEnd"), "{}", run.err);
+    assert!(run.err.contains("did you mean PreToolUse?") && run.err.contains("Setup"), "{}", run.err);
     assert_eq!(run.records().last().unwrap().kind, "turn/end", "stdout has records only");
 }
 

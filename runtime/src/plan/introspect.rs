@@ -20,7 +20,8 @@ pub struct Registered {
     pub scope: Scope,
     /// What a failure means.
     pub on_failure: Arc<str>,
-    /// The time limit in milliseconds; `None` for guards, wrappers and observers, which have none of their own.
+    /// The time limit in milliseconds; `None` for guards, wrappers and observers, which have none of their own, but for
+    /// observers of a session's end that say so.
     pub limit_ms: Option<u64>,
     /// The place in its point's order, from 0.
     pub order: u32,
@@ -66,6 +67,11 @@ impl Table {
         entries(&self.compacted, &mut rows);
         mounted(Point::TurnEnd, &self.turn_observers, &mut rows);
         mounted(Point::SubagentEnd, &self.child_observers, &mut rows);
+        let from = rows.len();
+        mounted(Point::SessionEnd, &self.end_observers, &mut rows);
+        for (row, observer) in rows[from..].iter_mut().zip(&self.end_observers) {
+            row.limit_ms = observer.run.limit().map(|d| u64::try_from(d.as_millis()).unwrap_or(u64::MAX));
+        }
         let mut order = 0;
         let mut last = None;
         for row in &mut rows {

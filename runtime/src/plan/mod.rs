@@ -11,9 +11,10 @@ pub use registrar::Registrar;
 use crate::{
     HandlerId, Point, Scene, Tool, ToolSpec,
     seam::{
-        AfterCompaction, AskObserver, BoxError, ChildObserver, Compaction, Guard, Handler, HandlerSource,
-        Permission, Planned, PostExecute, PreExecute, PromptSubmit, Reply, ResultObserver, Rewrite, Seam,
-        SessionStart, SubagentStart, ToolBatch, TurnContinuation, TurnObserver, TurnStop, Wrapper,
+        AfterCompaction, AskObserver, BoxError, ChildObserver, Compaction, EndObserver, Guard, Handler,
+        HandlerSource, Permission, Planned, PostExecute, PreExecute, PromptSubmit, Reply, ResultObserver,
+        Rewrite, Seam, SessionStart, SubagentStart, ToolBatch, TurnContinuation, TurnObserver, TurnStop,
+        Wrapper,
     },
 };
 use futures::future::LocalBoxFuture;
@@ -156,6 +157,8 @@ pub struct Table {
     pub turn_observers: Vec<Mounted<dyn TurnObserver>>,
     /// Observers of subagents' ends, in mount order.
     pub child_observers: Vec<Mounted<dyn ChildObserver>>,
+    /// Observers of sessions' ends, in mount order.
+    pub end_observers: Vec<Mounted<dyn EndObserver>>,
     tools: Vec<(Arc<ToolSpec>, Arc<dyn Tool>)>,
     by_name: HashMap<Arc<str>, usize>,
     names: HashSet<(Point, HandlerId)>,
@@ -262,6 +265,7 @@ impl Table {
         child.ask_observers.retain(|m| stays(&m.id.owner, m.scope));
         child.turn_observers.retain(|m| stays(&m.id.owner, m.scope));
         child.child_observers.retain(|m| stays(&m.id.owner, m.scope));
+        child.end_observers.retain(|m| stays(&m.id.owner, m.scope));
         if let Some(tools) = tools {
             child.tools.retain(|(spec, _)| tools.contains(&spec.name));
             let places = child.tools.iter().enumerate().map(|(at, (spec, _))| (spec.name.clone(), at));

@@ -5,11 +5,12 @@ use crate::{
     Execution, HandlerId, Outcome, Point, Reason,
     seam::{
         AfterCompaction, AskObserver, Asking, Batched, Boundary, BoxError, CallBatch, ChildEnded,
-        ChildObserver, ChildStarting, Committed, Compact, Compacting, Compaction, Continue, Ending, Gate,
-        Guard, Handler, HandlerSource, IntoReply, Next, Noted, Permission, Permit, Planned, PostExecute,
-        PreExecute, PromptSubmit, Proposal, Proposed, PutQuestion, Reply, ResultObserver, Returned, Review,
-        Rewrite, Seam, SessionStart, Started, Starting, StopTurn, SubagentStart, Submit, Submitted,
-        Summarised, ToolBatch, TurnContinuation, TurnEnded, TurnObserver, TurnStop, Wrapper,
+        ChildObserver, ChildStarting, Committed, Compact, Compacting, Compaction, Continue, EndObserver,
+        Ending, Gate, Guard, Handler, HandlerSource, IntoReply, Next, Noted, Permission, Permit, Planned,
+        PostExecute, PreExecute, PromptSubmit, Proposal, Proposed, PutQuestion, Reply, ResultObserver,
+        Returned, Review, Rewrite, Seam, SessionEnded, SessionStart, Started, Starting, StopTurn,
+        SubagentStart, Submit, Submitted, Summarised, ToolBatch, TurnContinuation, TurnEnded, TurnObserver,
+        TurnStop, Wrapper, session_end::Told,
     },
 };
 use futures::future::LocalBoxFuture;
@@ -293,6 +294,24 @@ impl Registrar<'_> {
         let run = Arc::new(observer) as Arc<dyn TurnObserver>;
         if let Some(mounted) = self.mounted(Point::TurnEnd, name, run) {
             self.table.turn_observers.push(mounted);
+        }
+        self
+    }
+
+    /// Observes each session's end, while its log can still be written.
+    pub fn session_end(
+        &mut self,
+        name: &str,
+        observer: impl AsyncFn(SessionEnded) + Send + Sync + 'static,
+    ) -> &mut Self {
+        self.session_end_by(name, Told(observer))
+    }
+
+    /// Observes each session's end, with records of its own.
+    pub fn session_end_by(&mut self, name: &str, observer: impl EndObserver) -> &mut Self {
+        let run = Arc::new(observer) as Arc<dyn EndObserver>;
+        if let Some(mounted) = self.mounted(Point::SessionEnd, name, run) {
+            self.table.end_observers.push(mounted);
         }
         self
     }

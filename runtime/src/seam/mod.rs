@@ -18,6 +18,7 @@ mod pre_execute;
 mod prompt_submit;
 mod result;
 mod rewrite;
+pub(crate) mod session_end;
 mod session_start;
 mod subagent;
 mod turn_end;
@@ -37,8 +38,8 @@ pub use pre_execute::{Gate, PreExecute, Verdict};
 pub use prompt_submit::{Judged, PromptSubmit, Submit, Submitted};
 pub use result::{Committed, ResultObserver};
 pub use rewrite::{Proposal, Proposed, ProposedData, Rewrite, Rewritten};
+pub use session_end::{EndObserver, SessionEnded};
 pub use session_start::{SessionStart, StartSource, Started, Starting};
-
 pub use subagent::{ChildEnded, ChildObserver, ChildStarting, SubagentStart};
 pub use turn_end::{TurnEnded, TurnObserver};
 pub use turn_stop::{Boundary, StopTurn, TurnStop};
@@ -106,11 +107,14 @@ pub enum Point {
     /// A subagent has ended.
     #[serde(rename = "subagent/end")]
     SubagentEnd,
+    /// A session's host ends it.
+    #[serde(rename = "agent/session-end")]
+    SessionEnd,
 }
 
 impl Point {
     /// Every point, in the order in which a turn meets them.
-    pub const ALL: [Point; 18] = [
+    pub const ALL: [Point; 19] = [
         Point::SessionStart,
         Point::SubagentStart,
         Point::PromptSubmit,
@@ -129,6 +133,7 @@ impl Point {
         Point::Compacted,
         Point::TurnEnd,
         Point::SubagentEnd,
+        Point::SessionEnd,
     ];
 
     /// The name, as the log and `introspect()` spell it.
@@ -152,12 +157,16 @@ impl Point {
             Point::Compacted => "agent/compacted",
             Point::TurnEnd => "agent/turn-end",
             Point::SubagentEnd => "subagent/end",
+            Point::SessionEnd => "agent/session-end",
         }
     }
 
     /// True where a handler can change what happens; false where it observes, or adds context.
     pub fn decides(self) -> bool {
-        !matches!(self, Point::Asked | Point::Result | Point::TurnEnd | Point::SubagentEnd)
+        !matches!(
+            self,
+            Point::Asked | Point::Result | Point::TurnEnd | Point::SubagentEnd | Point::SessionEnd
+        )
     }
 
     /// What a failure of a handler at this point means, in a word (C-PIPE-3).
@@ -169,6 +178,7 @@ impl Point {
             | Point::Compacted
             | Point::TurnEnd
             | Point::SubagentEnd
+            | Point::SessionEnd
             | Point::Result => "reported",
             Point::PromptSubmit => "blocks the prompt",
             Point::Rewrite | Point::PreExecute | Point::Permission | Point::Guard => "denies",

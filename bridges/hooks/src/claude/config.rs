@@ -5,6 +5,7 @@
 
 use super::{
     event::{Event, Named},
+    farewell::OTHER,
     matcher::Matcher,
     notices::FAILURES,
     payload::PERMISSION_PROMPT,
@@ -308,6 +309,7 @@ impl Reader<'_> {
         let told: &[&str] = match named {
             Named::Runs(Event::Notification) => &[PERMISSION_PROMPT],
             Named::Runs(Event::StopFailure) => &FAILURES,
+            Named::Runs(Event::SessionEnd) => &[OTHER],
             _ => &[],
         };
         if let Some((at, text)) = matcher

@@ -1,5 +1,6 @@
 //! The client's events: which of them this runtime fires, and what differs from one to the next.
 
+use super::farewell::BUDGET;
 use portcullis_runtime::Point;
 use std::time::Duration;
 
@@ -21,12 +22,12 @@ pub(crate) enum Event {
     SubagentStop,
     PreCompact,
     PostCompact,
+    SessionEnd,
 }
 
 /// Events of the client that nothing here fires, each with why. They are named when a file uses them, never dropped silently.
-const SILENT: [(&str, &str); 19] = [
+const SILENT: [(&str, &str); 18] = [
     ("UserPromptExpansion", "prompts are sent as they are written; there are no slash commands here"),
-    ("SessionEnd", "this runtime does not fire that event yet"),
     ("PreModelSwitch", "a session keeps the model it has"),
     ("PostModelSwitch", "a session keeps the model it has"),
     ("Setup", "nothing here has an `--init` or a `--maintenance` run"),
@@ -63,7 +64,7 @@ pub(crate) enum Named {
 }
 
 impl Event {
-    pub(crate) const ALL: [Event; 15] = [
+    pub(crate) const ALL: [Event; 16] = [
         Event::SessionStart,
         Event::UserPromptSubmit,
         Event::PreToolUse,
@@ -79,6 +80,7 @@ impl Event {
         Event::SubagentStop,
         Event::PreCompact,
         Event::PostCompact,
+        Event::SessionEnd,
     ];
 
     pub(crate) fn named(name: &str) -> Named {
@@ -126,6 +128,7 @@ impl Event {
             Event::SubagentStop => "SubagentStop",
             Event::PreCompact => "PreCompact",
             Event::PostCompact => "PostCompact",
+            Event::SessionEnd => "SessionEnd",
         }
     }
 
@@ -143,6 +146,7 @@ impl Event {
             Event::SubagentStart => Point::SubagentStart,
             Event::PreCompact => Point::Compaction,
             Event::PostCompact => Point::Compacted,
+            Event::SessionEnd => Point::SessionEnd,
             // A subagent's own stop (C-SUB-3); which of the two it is follows from the session's depth.
             Event::Stop | Event::SubagentStop => Point::Continuation,
         }
@@ -152,6 +156,7 @@ impl Event {
     pub(crate) fn timeout(self) -> Duration {
         match self {
             Event::UserPromptSubmit => Duration::from_secs(30),
+            Event::SessionEnd => BUDGET,
             _ => Duration::from_secs(600),
         }
     }
@@ -178,9 +183,9 @@ impl Event {
         self == Event::SessionStart
     }
 
-    /// Whether it is told of what has happened: nobody waits for its hooks, and nothing that they say decides.
+    /// Whether it is told of what has happened: nothing that its hooks say decides.
     pub(crate) fn is_notice(self) -> bool {
-        matches!(self, Event::Notification | Event::StopFailure)
+        matches!(self, Event::Notification | Event::StopFailure | Event::SessionEnd)
     }
 
     /// Whether `onFailure: "block"` counts on it.

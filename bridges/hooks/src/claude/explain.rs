@@ -3,6 +3,7 @@
 use super::{
     ClaudeHooks, Fidelity, OnFailure, ask, canonical, environment,
     event::Event,
+    farewell::OTHER,
     hook::{Hook, Work},
     matcher::Matcher,
     notices, payload,
@@ -11,7 +12,7 @@ use super::{
 use crate::run::Program;
 use portcullis_runtime::{
     Asking, CallBatch, ChildStarting, Compacting, Ended, Ending, Frozen, Proposed, PutQuestion, Returned,
-    Scene, Starting, Submitted, Summarised, TurnEnded,
+    Scene, SessionEnded, Starting, Submitted, Summarised, TurnEnded,
 };
 use std::{ffi::OsString, path::PathBuf, sync::Arc, time::Duration};
 
@@ -79,6 +80,8 @@ pub enum Moment {
     PreCompact(Compacting),
     /// It was.
     PostCompact(Summarised),
+    /// A session's host ends it.
+    SessionEnd(SessionEnded),
 }
 
 /// What a moment comes to.
@@ -213,6 +216,7 @@ impl ClaudeHooks {
             Moment::PostCompact(at) => {
                 (Event::PostCompact, AUTO.to_owned(), &at.scene, style.post_compact(at))
             }
+            Moment::SessionEnd(at) => (Event::SessionEnd, OTHER.to_owned(), &at.scene, style.session_end(at)),
         };
         Some(Told { event, subject, scene, input, stdin })
     }

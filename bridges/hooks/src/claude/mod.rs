@@ -7,6 +7,7 @@ mod environment;
 mod event;
 mod explain;
 mod exports;
+mod farewell;
 mod handler;
 mod hook;
 mod layers;
@@ -190,7 +191,8 @@ impl ClaudeHooks {
         let project_dir = project_dir.as_ref();
         let project = std::path::absolute(project_dir).unwrap_or_else(|_| project_dir.to_owned());
         let mut reports = Vec::new();
-        let loaded = layers::load(&project, &options.layers, &mut reports);
+        let mut loaded = layers::load(&project, &options.layers, &mut reports);
+        farewell::bound(&mut loaded.definitions, farewell::stated(&options.env, &loaded.env));
         let overlay = Overlay::load(&project, &options.overlays, &mut reports);
         let said = options.said();
         let permits = options.permits.or_else(|| overlay.processes().map(Permits::new));
@@ -466,6 +468,7 @@ impl Extension for ClaudeHooks {
             at.turn_end("transcript", move |ended| transcripts.follow(&ended.scene));
         }
         self.notices(at);
+        self.farewells(at);
         self.permissions.register(at);
     }
 }

@@ -88,6 +88,9 @@ impl ClaudeHooks {
 
     /// Runs the hooks that are told of this moment, and says what they came to: nothing for a moment that hooks decide about.
     pub async fn tell(&self, moment: &Moment) -> Vec<Late> {
+        if let Moment::SessionEnd(ended) = moment {
+            return self.tell_end(ended).await;
+        }
         let mut all = Vec::new();
         self.each(moment, |_, late| all.push(late)).await;
         all

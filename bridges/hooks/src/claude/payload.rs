@@ -3,12 +3,12 @@
 //! A payload is a projection of frozen values; nothing reads it back. Which keys stand there follows from what the session
 //! is doing, never from a template: an absent key is absent, not null.
 
-use super::{Fidelity, event::Event, matcher::canonical, rule::resolve};
+use super::{Fidelity, event::Event, farewell::OTHER, matcher::canonical, rule::resolve};
 use crate::json::write_string;
 use portcullis_runtime::{
     Asking, BatchCall, CallBatch, ChildStarting, Compacting, Ended, Ending, Frozen, Outcome, Proposed,
-    PutQuestion, Returned, Scene, Seq, SessionId, SessionInfo, StartSource, Starting, Submitted, Summarised,
-    View,
+    PutQuestion, Returned, Scene, Seq, SessionEnded, SessionId, SessionInfo, StartSource, Starting,
+    Submitted, Summarised, View,
 };
 use sha2::{Digest, Sha256};
 use std::path::Path;
@@ -156,6 +156,12 @@ impl Style<'_> {
         let mut p = self.open(Event::StopFailure, scene, scene.prompt, false);
         p.text("error", failed.0);
         p.text("last_assistant_message", failed.1);
+        p.close()
+    }
+
+    pub(crate) fn session_end(&self, input: &SessionEnded) -> Vec<u8> {
+        let mut p = self.open(Event::SessionEnd, &input.scene, input.scene.prompt, false);
+        p.text("reason", OTHER);
         p.close()
     }
 

@@ -121,6 +121,21 @@ impl Project {
         Scene::new(Arc::new(child), 1, 1, Some(Seq(2)))
     }
 
+    /// As the runtime tells the observers of a session's end, one after another: what its hooks came to.
+    pub(crate) fn farewell(&self, ended: &SessionEnded) -> Vec<HookResult> {
+        let (table, _) = self.load();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let all = tokio::task::LocalSet::new().block_on(&runtime, async {
+            let mut all = Vec::new();
+            for observer in &table.end_observers {
+                all.extend(observer.run.observe(ended.clone()).await);
+            }
+            all
+        });
+        let results = all.iter().filter(|own| &*own.kind == "hook/result");
+        results.map(|own| serde_json::from_str(own.data.text()).unwrap()).collect()
+    }
+
     /// Plans and runs a dispatch of one point.
     pub(crate) fn dispatch<S: Seam>(&self, input: S::Input) -> Seen<S::Decision> {
         let (table, _) = self.load();

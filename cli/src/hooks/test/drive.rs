@@ -93,6 +93,12 @@ async fn play(stage: &Stage, feed: &Feed) -> Result<Seen, String> {
             let prompts = vec![&*feed.rounds[0].prompt; feed.turns().len()];
             house.process(NAME, &prompts, true).await?;
         }
+        Event::SessionEnd => {
+            // Each process that is done with the session ends it.
+            for round in &feed.rounds {
+                house.process(NAME, &[&round.prompt], true).await?;
+            }
+        }
         event if event.is_of_compaction() => {
             // One that fills the conversation, and each that comes after finds it full.
             let prompts = vec![&*feed.rounds[0].prompt; feed.rounds.len() + 1];

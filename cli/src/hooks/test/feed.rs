@@ -23,10 +23,11 @@ pub(super) enum Event {
     SubagentStop,
     PreCompact,
     PostCompact,
+    SessionEnd,
 }
 
 impl Event {
-    const ALL: [Event; 15] = [
+    const ALL: [Event; 16] = [
         Event::SessionStart,
         Event::UserPromptSubmit,
         Event::PreToolUse,
@@ -42,6 +43,7 @@ impl Event {
         Event::SubagentStop,
         Event::PreCompact,
         Event::PostCompact,
+        Event::SessionEnd,
     ];
 
     pub(super) fn name(self) -> &'static str {
@@ -61,6 +63,7 @@ impl Event {
             Event::SubagentStop => "SubagentStop",
             Event::PreCompact => "PreCompact",
             Event::PostCompact => "PostCompact",
+            Event::SessionEnd => "SessionEnd",
         }
     }
 
@@ -258,7 +261,7 @@ impl Feed {
         });
         let inside = matches!(event, Event::SubagentStart | Event::SubagentStop);
         let agent = agent.or_else(|| inside.then(|| Agent { name: None, kind: "general-purpose".into() }));
-        if agent.is_some() && event.is_of_compaction() {
+        if agent.is_some() && (event.is_of_compaction() || event == Event::SessionEnd) {
             return Err(format!("{name} can only be fed to a session, not to a subagent"));
         }
         let rounds = rounds.into_iter().enumerate();

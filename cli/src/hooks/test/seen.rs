@@ -284,7 +284,11 @@ impl Reader<'_> {
                     self.seen.warnings.push(format!("the turn ended {}", end.reason));
                 }
             }
-            Body::Own(own) => _ = self.own(own),
+            Body::Own(own) => {
+                // Its hooks decide nothing, so these are all there is of them.
+                let ran = self.own(own);
+                self.seen.handlers_run += usize::from(ran && self.feed.event == Event::SessionEnd);
+            }
             _ => {}
         }
     }
