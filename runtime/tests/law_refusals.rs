@@ -164,8 +164,8 @@ fn a_missing_record_is_noticed() {
                 }
                 // A turn that ends early owes no answer and judges no prompt.
                 Body::ModelRequested(_) | Body::AssistantMessage(_) | Body::UserMessage(_) => !cancelled,
-                // What was injected stays queued.
-                Body::ContextMessage(m) => m.from.is_none(),
+                // What was injected stays queued, and a turn that ends early says nothing more.
+                Body::ContextMessage(m) => m.from.is_none() && !cancelled,
                 // What a body asked for is first known by its call.
                 Body::ToolRewrite(_) => missing.at.call.as_ref().is_some_and(CallPath::is_top),
                 // A turn may also fail after its cancel.
