@@ -12,7 +12,7 @@ use crate::{
     registry::RegistryActor,
     replay::Cue,
     runtime::{Profile, Shared},
-    turn::Seat,
+    seat::Seat,
     watchdog::{Pulse, Who},
 };
 use actix::Addr;

@@ -50,8 +50,7 @@ struct Look<'l> {
 
 impl Look<'_> {
     /// `None` while there is one: it looks again.
-    fn begin<'l>(inbox: &'l Inbox, session: &Session) -> Option<Look<'l>> {
-        let handle = Arc::as_ptr(&session.inner).addr();
+    fn begin(inbox: &Inbox, handle: usize) -> Option<Look<'_>> {
         let mut looks = inbox.looks();
         let first = looks.insert(handle, true).is_none();
         first.then(|| Look { inbox, handle, over: false })
@@ -101,7 +100,8 @@ impl Done {
 
 /// Has the session do what waits for it. Answers come when their question does, everything else is done when this returns.
 pub(crate) async fn drain(shared: &Arc<Shared>, session: &Session) {
-    let Some(mut look) = Look::begin(&shared.inbox, session) else { return };
+    let handle = Arc::as_ptr(&session.inner).addr();
+    let Some(mut look) = Look::begin(&shared.inbox, handle) else { return };
     while look.goes_on() {
         if let Err(error) = drained(shared, session).await {
             tracing::warn!(session = %session.id(), %error, "what waits in a session's inbox stays there");
@@ -235,9 +235,10 @@ async fn unless_taken(
 impl Host {
     /// Sees to it that what is put into an inbox from now on is found within this time, by one host of the runtime.
     pub(crate) fn watch_inboxes(&self, every: Duration) {
-        let (shared, closed) = (self.parts().kit.shared, self.parts());
+        let host = self.parts();
         actix_rt::spawn(async move {
-            while !closed.is_closing() {
+            let shared = &host.kit.shared;
+            while !host.is_closing() {
                 match shared.journal.posted().await {
                     Ok(posted) => {
                         for session in posted.iter().filter_map(|id| shared.handle_of(id)) {
@@ -251,5 +252,27 @@ impl Host {
                 tokio::time::sleep(every).await;
             }
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // C-DUR-8: commands are done in order, so one look at a time; whoever comes meanwhile is seen by it.
+    #[test]
+    fn one_looks_and_looks_again_for_who_comes_meanwhile() {
+        let inbox = Inbox::default();
+        let mut look = Look::begin(&inbox, 1).expect("nobody looks");
+        assert!(look.goes_on());
+        assert!(Look::begin(&inbox, 1).is_none(), "one at a time");
+        assert!(Look::begin(&inbox, 2).is_some(), "another session's is another");
+        assert!(look.goes_on(), "somebody came meanwhile");
+        assert!(!look.goes_on(), "nobody did");
+        let next = Look::begin(&inbox, 1).expect("that look is over");
+        drop(look);
+        assert!(Look::begin(&inbox, 1).is_none(), "what is over ends no other");
+        drop(next);
+        assert!(inbox.looks().is_empty(), "one that was given up leaves nothing");
     }
 }

@@ -33,6 +33,7 @@ mod presence;
 mod registry;
 mod replay;
 mod runtime;
+mod seat;
 mod session;
 mod stopwatch;
 mod subagent;

@@ -6,7 +6,7 @@ use crate::{
     host::Restart,
     judge::Stop,
     runtime::Shared,
-    turn,
+    seat,
 };
 use actix::prelude::*;
 use portcullis_runtime::{
@@ -211,7 +211,7 @@ impl SessionActor {
             cue.turn(cancel.clone());
         }
         self.cx.driving.set(true);
-        turn::play(self.cx.clone(), ctx.address(), cancel);
+        seat::play(self.cx.clone(), ctx.address(), cancel);
     }
 
     /// Nothing can be committed any more: everyone who waits is told, and the session leaves memory. Its log stays as
