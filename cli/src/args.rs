@@ -61,7 +61,8 @@ pub(crate) enum Mode {
     Log(crate::log::args::LogArgs),
     /// Judges a recorded session by other hooks: RUNS them, and shows what they would have decided
     ///
-    /// Every moment at which hooks are asked is put to the hooks of FILE, in a copy of DIR, with everything else as it was
+    /// Every moment at which hooks of SessionStart, UserPromptSubmit, PreToolUse, PostToolUse, PostToolUseFailure and Stop are
+    /// asked is put to the hooks of FILE, in a copy of DIR, with everything else as it was
     /// recorded. From the first decision on that would be another one, what followed is unknown, and no hook runs.
     WhatIf(WhatIfArgs),
     /// Checks, explains and tests the hooks of a project
