@@ -11,7 +11,7 @@ use crate::{
 use portcullis::{
     Arguments, AssistantBlock, AssistantMessage, Body, CallPath, Content, Continue, Decision,
     DecisionRecorded, EndReason, Ended, Finish, Gate, GuardVerdict, HandlerId, InputResolved, OwnRecord,
-    Record, Resolution, Review, Seq, Source, StopTurn, Submit, ToolResult, ToolReturned, ToolRewrite,
+    Permit, Record, Resolution, Review, Seq, Source, StopTurn, Submit, ToolResult, ToolReturned, ToolRewrite,
     TurnEnd, View,
 };
 use std::{collections::HashMap, sync::Arc};
@@ -324,6 +324,14 @@ impl Timeline {
                 }
             }
             Decision::PreExecute(gate) => self.gate(gate, by, told),
+            Decision::Permission(Permit::Deny { reason }) => {
+                tell(" ✗ denied", Tint::Bad, &format!("{by}: {reason}"));
+                told.obstacle = true;
+            }
+            Decision::Permission(Permit::Allow) => {
+                tell(" ✓ allowed", Tint::Good, &format!("by {by}, in a person's stead"));
+                self.turn.approved += 1;
+            }
             Decision::Guard(GuardVerdict::Deny { reason }) => {
                 tell(" ✗ denied", Tint::Bad, &format!("{by}: {reason}"));
                 told.obstacle = true;

@@ -23,7 +23,7 @@ struct Vector {
 }
 
 /// Differences that are no decisions, so that no vector can show them: what it is about, the client, here.
-const ELSEWHERE: [(&str, &str, &str); 20] = [
+const ELSEWHERE: [(&str, &str, &str); 21] = [
     (
         "several hooks on one event",
         "start together; effects in the order in which they end",
@@ -53,6 +53,11 @@ const ELSEWHERE: [(&str, &str, &str); 20] = [
         "`permission_suggestions`, `updatedPermissions`",
         "sent where there are any; rules are changed",
         "not sent; noted in `hook/result` and not acted on",
+    ),
+    (
+        "PermissionRequest where there is nobody to ask",
+        "does not run: the call is denied",
+        "does not run: the call is denied",
     ),
     (
         "`interrupt` of a PermissionRequest hook",

@@ -55,6 +55,26 @@ fn decided(at: &At, point: Point, decision: Decision, failure: Option<Failure>) 
     DecisionRecorded { point, subject, made }.into()
 }
 
+// Whoever answers in a person's stead is named, with what they answered.
+#[test]
+fn an_answer_in_a_persons_stead_is_shown_as_what_it_is() {
+    let ask = || Decision::PreExecute(Gate::ask("sure?"));
+    let answered = |answer: Permit| {
+        shown(vec![
+            message(&[("Bash", r#"{"command":"ls"}"#)]),
+            (call(0), sealed("Bash", r#"{"command":"ls"}"#)),
+            (call(0), decided(&call(0), Point::PreExecute, ask(), None)),
+            (call(0), decided(&call(0), Point::Permission, Decision::Permission(answer), None)),
+        ])
+    };
+    let allowed = answered(Permit::Allow);
+    assert!(allowed.contains("✓ allowed  by house/rule (3 ms), in a person's stead"), "{allowed}");
+    let denied = answered(Permit::deny("not on a Friday"));
+    assert!(denied.contains("✗ denied   house/rule (3 ms): not on a Friday"), "{denied}");
+    let open = answered(Permit::Abstain);
+    assert!(!open.contains("allowed") && !open.contains("denied"), "{open}");
+}
+
 // C-TURN-5: bodies may overlap; each result is shown once, under its own call.
 #[test]
 fn overlapping_calls_are_told_apart() {
