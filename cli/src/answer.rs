@@ -35,11 +35,8 @@ pub(crate) async fn answer(args: AnswerArgs) -> Result<ExitCode, Problem> {
     if place.beside {
         return beside(place, args.request, args.digest, args.id, answer).await;
     }
-    drop(place);
+    let journal = place.journal;
     let plan = Plan::read(&args.dir, args.model.as_deref(), &args.layers)?;
-    // A project without sessions is told so, rather than given an empty journal.
-    drop(plan.project.read()?);
-    let journal = plan.project.open()?;
     let request = RequestId::from_text(args.request);
     let command = args.id.map(CommandId::new).transpose()?;
     let heads = journal.sessions().await?;

@@ -50,13 +50,17 @@ impl Project {
             Problem::new(format!("{} cannot be written: {error}", self.state().display()))
                 .next("the log of a session must be kept there; make the project writable")
         })?;
-        let journal = SqliteJournal::open(self.journal()).map_err(|error| match error {
+        self.opened().map_err(|error| match error {
             OpenError::AlreadyOwned { .. } => Problem::new(error).next(format!(
                 "one run at a time can write a project's log; `{}` reads it meanwhile",
                 typed(&[OsStr::new("log"), self.given.as_os_str()])
             )),
             other => Problem::new(other),
-        })?;
+        })
+    }
+
+    fn opened(&self) -> Result<SqliteJournal, OpenError> {
+        let journal = SqliteJournal::open(self.journal())?;
         if let Some(torn) = journal.torn_tail() {
             eprintln!(
                 "portcullis: the end of {} was torn: {} bytes that nobody had been told of were dropped",
@@ -69,7 +73,7 @@ impl Project {
 
     /// Opens the journal to write to it, or beside the process that has it; true for that.
     pub(crate) fn open_or_beside(&self) -> Result<(SqliteJournal, bool), Problem> {
-        match SqliteJournal::open(self.journal()) {
+        match self.opened() {
             Ok(journal) => Ok((journal, false)),
             Err(OpenError::AlreadyOwned { .. }) => Ok((SqliteJournal::beside(self.journal())?, true)),
             Err(other) => Err(Problem::new(other)),

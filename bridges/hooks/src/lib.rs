@@ -46,8 +46,8 @@
 //! | SubagentStart | `subagent/start` | add context to the subagent's first request |
 //! | PreCompact | `agent/compaction` | leave the conversation as it is, say what the summary must keep |
 //! | PostCompact | `agent/compacted` | see the summary |
-//! | SessionEnd | `agent/session-end` | be told |
 //! | SubagentStop | `agent/turn-continuation` of the subagent | ask for another step, halt the subagent's turn |
+//! | SessionEnd | `agent/session-end` | be told |
 //!
 //! Command handlers run, in shell and in exec form, with `timeout`, `if`, `async` and `onFailure`. Handlers of type `prompt` and
 //! `agent` ask whom the host provides ([`Options::advisor`]), at most twelve at a time: a model, or an agent that is a session
@@ -103,8 +103,8 @@
 //!
 //! # What it refuses to do
 //!
-//! - It never fails a start over a file, and never drops anything in one without a report: other events, other handler types
-//!   (and those that ask a model or call a tool, where the host provides none), `async` handlers and permission rules that are not understood are named.
+//! - It never fails a start over a file, and never drops anything in one without a report: events that do not happen here, handlers
+//!   that ask a model or call a tool where the host provides none, and permission rules that are not understood are named.
 //! - It never reads a payload back, and never puts a configured text into a shell command.
 //! - It knows no actor and no journal; records ride in its replies.
 

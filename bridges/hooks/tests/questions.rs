@@ -8,9 +8,12 @@ use std::sync::Arc;
 use support::{Project, Seen, key, spec};
 
 fn call(project: &Project, tool: &str, arguments: &str) -> Execution {
+    call_at(project.scene(), tool, arguments)
+}
+
+fn call_at(scene: Scene, tool: &str, arguments: &str) -> Execution {
     let arguments = Frozen::arguments(arguments).unwrap();
     let token = Mint::new(0).root().id();
-    let scene = project.scene();
     Execution::new(token, None, scene, key(), "call-1".into(), spec(tool), arguments.clone(), arguments)
 }
 
@@ -151,6 +154,8 @@ fn where_nobody_is_asked_hooks_answer_for_policies_alone() {
         let call = call(&project, "Bash", "{}");
         let input = Asking::new(call, by.clone(), Vec::new(), reachable);
         assert_eq!(table.plan::<Permission>(&input).len(), runs, "{by:?}, {reachable}");
+        let explained = hooks.explain(&Moment::PermissionRequest(input)).unwrap();
+        assert_eq!(explained.hooks[0].why_not.is_none(), runs == 1, "{by:?}, {reachable}");
     }
 }
 
@@ -210,6 +215,32 @@ async fn what_notices_read() {
     assert!(
         hooks.tell(&ended("call_stuck")).await.is_empty() && hooks.explain(&ended("call_stuck")).is_none()
     );
+}
+
+// A subagent's failure is its parent's tool result, and what answers for a hook has no hooks. What is explained says so, too.
+#[tokio::test]
+async fn where_nobody_is_told() {
+    let command = r#"[{"hooks":[{"type":"command","command":"true"}]}]"#;
+    let project = Project::new(&format!(
+        r#"{{"hooks":{{"Notification":{command},"StopFailure":{command},"SessionEnd":{command}}}}}"#
+    ));
+    let (hooks, _) = ClaudeHooks::load_with(project.path(), project.options.clone());
+    let request = RequestId::of(&SessionId::new("s-1").unwrap(), &key());
+    let failed = EndReason::Error { code: "model_busy".into(), message: "m".into() };
+    let (agent, helper) = (project.inside("claude/hook-agent"), project.inside("helper"));
+    for (scene, notices, ends) in [(project.scene(), 1, 1), (helper, 1, 0), (agent, 0, 0)] {
+        let asked = call_at(scene.clone(), "Bash", "{}");
+        let asked = PutQuestion::new(asked, request.clone(), Vec::new(), Vec::new());
+        for (moment, runs) in [
+            (Moment::Notification(asked), notices),
+            (Moment::StopFailure(TurnEnded::new(scene.clone(), failed.clone())), ends),
+            (Moment::SessionEnd(SessionEnded::new(scene.clone())), ends),
+        ] {
+            let explained = hooks.explain(&moment).unwrap();
+            let run = explained.hooks.iter().filter(|one| one.why_not.is_none()).count();
+            assert_eq!((hooks.tell(&moment).await.len(), run), (runs, runs), "{moment:?}");
+        }
+    }
 }
 
 // C-BRIDGE-1: told of denials of the host's policy alone; `retry` reaches the model.

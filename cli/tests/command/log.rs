@@ -1,6 +1,6 @@
 //! `portcullis log`.
 
-use crate::support::{Project, records};
+use crate::support::{Project, done, records};
 
 const MODEL: &str = r#"{"turns": [
     {"prompt": "first", "steps": [{"text": "one"}]},
@@ -110,5 +110,10 @@ fn a_torn_end_of_the_log_is_said() {
     let run = project.run(&[]);
     assert!(run.err.contains("was torn: 20 bytes that nobody had been told of"), "{}", run.err);
     assert!(!project.run(&[]).err.contains("torn"), "once");
+    for (mode, args) in [("send", ["run-1", "go on"]), ("answer", ["run-1:9", "allow"])] {
+        std::fs::write(&log, [1; 20]).unwrap();
+        let said = done(&mut project.command(mode, &args)).err;
+        assert_eq!(said.matches("was torn: 20 bytes").count(), 1, "{mode}: {said}");
+    }
     assert_eq!(project.verify(&[]).code, Some(0));
 }

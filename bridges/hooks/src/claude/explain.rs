@@ -1,13 +1,14 @@
 //! What would run at a moment, and why the rest would not. Nothing is started.
 
 use super::{
-    ClaudeHooks, Fidelity, OnFailure, ask, canonical, environment,
+    ClaudeHooks, Fidelity, OnFailure, canonical, environment,
     event::Event,
     farewell::OTHER,
     hook::{Hook, Work},
     matcher::Matcher,
     notices, payload,
     payload::{AUTO, Style},
+    unasked,
 };
 use crate::run::Program;
 use portcullis_runtime::{
@@ -117,13 +118,13 @@ pub struct Considered {
 }
 
 /// A moment as the client has it.
-struct Told<'m> {
-    event: Event,
-    subject: String,
-    scene: &'m Scene,
+pub(super) struct Told<'m> {
+    pub(super) event: Event,
+    pub(super) subject: String,
+    pub(super) scene: &'m Scene,
     /// The call's arguments.
     input: Option<&'m Frozen>,
-    stdin: Vec<u8>,
+    pub(super) stdin: Vec<u8>,
 }
 
 impl ClaudeHooks {
@@ -147,8 +148,14 @@ impl ClaudeHooks {
         let other =
             std::cell::LazyCell::new(|| told(other).map_or_else(|| common.clone(), |told| told.stdin.into()));
         let matching = self.matching(event, &subject);
+        let closed = self.closed(event, scene).or_else(|| match moment {
+            Moment::PermissionRequest(at) if unasked(at) => {
+                Some("a hook wanted a person asked, and there is none")
+            }
+            _ => None,
+        });
         let hooks = Event::ALL.into_iter().flat_map(|event| self.of(event)).map(|hook| {
-            let why_not = self.why_not(hook, event, &subject, scene, input, &matching);
+            let why_not = self.why_not(hook, (event, &subject, closed), scene, input, &matching);
             let cwd = environment::directory(scene, &self.house.project);
             let place = matching.iter().position(|one| Arc::ptr_eq(one, hook));
             let env = hook.at(place.unwrap_or_default()).variables(scene, &cwd);
@@ -160,7 +167,7 @@ impl ClaudeHooks {
     }
 
     /// What a moment is to the client, and the bytes that a style makes of it.
-    fn told<'m>(&self, moment: &'m Moment, style: &Style<'_>) -> Option<Told<'m>> {
+    pub(super) fn told<'m>(&self, moment: &'m Moment, style: &Style<'_>) -> Option<Told<'m>> {
         let mut input: Option<&'m Frozen> = None;
         let kind = |scene: &Scene| scene.session.kind().map_or_else(String::new, |kind| kind.to_string());
         let (event, subject, scene, stdin) = match moment {
@@ -224,8 +231,7 @@ impl ClaudeHooks {
     fn why_not(
         &self,
         hook: &Arc<Hook>,
-        event: Event,
-        subject: &str,
+        (event, subject, closed): (Event, &str, Option<&str>),
         scene: &Scene,
         input: Option<&Frozen>,
         matching: &[Arc<Hook>],
@@ -234,14 +240,8 @@ impl ClaudeHooks {
         if definition.event != event {
             return Some(format!("it is on {}", definition.event.name()));
         }
-        if self.house.only.as_ref().is_some_and(|only| !only(event.name(), scene)) {
-            return Some("the host runs no such hooks here".into());
-        }
-        if ask::is_asked(scene) {
-            return Some("no hooks run in an agent that answers for a hook".into());
-        }
-        if event == Event::UserPromptSubmit && scene.session.depth() > 0 {
-            return Some("what a subagent is asked is no user's prompt".into());
+        if let Some(why) = closed {
+            return Some(why.into());
         }
         let written = definition.matcher_text.as_deref().unwrap_or_default();
         match &*definition.matcher {

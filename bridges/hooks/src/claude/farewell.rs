@@ -60,7 +60,11 @@ impl EndObserver for Farewell {
         Box::pin(async move {
             let told = self.of.told_of_end(&ended.scene);
             match told.iter().any(|hook| Arc::ptr_eq(hook, &self.hook)) {
-                true => say(&self.hook, &ended).await.records,
+                // One in the background is waited for as well: behind the session there is no time in which it could end.
+                true => {
+                    let stdin = self.hook.house.style().session_end(&ended);
+                    background::run(&self.hook, &ended.scene, "", stdin).await.records
+                }
                 false => Vec::new(),
             }
         })
@@ -69,12 +73,6 @@ impl EndObserver for Farewell {
     fn limit(&self) -> Option<Duration> {
         Some(self.hook.definition.timeout)
     }
-}
-
-/// A hook in the background is waited for as well: behind the session there is no time in which it could end.
-async fn say(hook: &Hook, ended: &SessionEnded) -> background::Late {
-    let stdin = hook.house.style().session_end(ended);
-    background::run(hook, &ended.scene, "", stdin).await
 }
 
 impl ClaudeHooks {
@@ -96,19 +94,10 @@ impl ClaudeHooks {
     }
 
     fn told_of_end(&self, scene: &Scene) -> Arc<[Arc<Hook>]> {
-        match self.house.only.as_ref().is_none_or(|only| only(Event::SessionEnd.name(), scene)) {
-            true => self.matching(Event::SessionEnd, OTHER),
-            false => Arc::new([]),
+        match self.closed(Event::SessionEnd, scene) {
+            None => self.matching(Event::SessionEnd, OTHER),
+            Some(_) => Arc::new([]),
         }
-    }
-
-    /// Tells each of them, as a shutdown would.
-    pub(super) async fn tell_end(&self, ended: &SessionEnded) -> Vec<background::Late> {
-        let mut all = Vec::new();
-        for hook in &*self.told_of_end(&ended.scene) {
-            all.push(say(hook, ended).await);
-        }
-        all
     }
 }
 

@@ -326,6 +326,21 @@ impl ClaudeHooks {
         found
     }
 
+    /// Why no hook of this event runs at a place, whatever else is true of it.
+    fn closed(&self, event: Event, scene: &Scene) -> Option<&'static str> {
+        let inside = scene.session.depth() > 0;
+        match event {
+            _ if self.house.only.as_ref().is_some_and(|only| !only(event.name(), scene)) => {
+                Some("the host runs no such hooks here")
+            }
+            _ if ask::is_asked(scene) => Some("no hooks run in an agent that answers for a hook"),
+            Event::UserPromptSubmit if inside => Some("what a subagent is asked is no user's prompt"),
+            Event::StopFailure if inside => Some("what a subagent comes to is its parent's tool result"),
+            Event::SessionEnd if inside => Some("a subagent is over with SubagentStop"),
+            _ => None,
+        }
+    }
+
     fn add<S: Seam>(
         &self,
         event: Event,
@@ -336,7 +351,7 @@ impl ClaudeHooks {
     ) where
         Hook: Handler<S>,
     {
-        if ask::is_asked(scene) || !self.house.only.as_ref().is_none_or(|only| only(event.name(), scene)) {
+        if self.closed(event, scene).is_some() {
             return;
         }
         let matching = self.matching(event, subject);
@@ -493,11 +508,8 @@ impl HandlerSource<SubagentStart> for ClaudeHooks {
 }
 
 impl HandlerSource<PromptSubmit> for ClaudeHooks {
-    /// What a subagent is asked is no user's prompt: the client has no hook on it.
     fn plan(&self, input: &Submitted, out: &mut Vec<Planned<PromptSubmit>>) {
-        if input.scene.session.depth() == 0 {
-            self.add(Event::UserPromptSubmit, "", &input.scene, |_| true, out);
-        }
+        self.add(Event::UserPromptSubmit, "", &input.scene, |_| true, out);
     }
     fn describe(&self) -> Vec<Registered> {
         self.rows::<PromptSubmit>()
@@ -515,12 +527,16 @@ impl HandlerSource<Rewrite> for ClaudeHooks {
     }
 }
 
+/// With nobody to ask, the client asks no hook either about what a hook wanted asked.
+fn unasked(input: &Asking) -> bool {
+    let of_hook = |id: &HandlerId| *id.owner == *DIALECT && id.handler.starts_with("PreToolUse:");
+    !input.reachable && input.by.iter().any(of_hook)
+}
+
 impl HandlerSource<Permission> for ClaudeHooks {
-    /// With nobody to ask, the client asks no hook either about what a hook wanted asked.
     fn plan(&self, input: &Asking, out: &mut Vec<Planned<Permission>>) {
         let call = &input.call;
-        let of_hook = |id: &HandlerId| *id.owner == *DIALECT && id.handler.starts_with("PreToolUse:");
-        if !input.reachable && input.by.iter().any(of_hook) {
+        if unasked(input) {
             return;
         }
         let tool = canonical(&call.tool.name);

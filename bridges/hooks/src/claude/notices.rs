@@ -2,7 +2,7 @@
 //! none of their hooks, and nothing that they say decides; what they come to is handed to the host, as that of a hook in the
 //! background.
 
-use super::{ClaudeHooks, DIALECT, Moment, background, background::Late, canonical, event::Event, payload};
+use super::{ClaudeHooks, DIALECT, Moment, background, background::Late, event::Event, explain::Told};
 use portcullis_runtime::{EndReason, Ended, Point, Registrar};
 use std::sync::{
     Arc,
@@ -65,13 +65,10 @@ impl ClaudeHooks {
         }
         if !self.of(Event::StopFailure).is_empty() {
             let of = self.clone();
-            // What a subagent comes to is its parent's tool result.
-            at.depth(0..=0, |at| {
-                at.turn_end("StopFailure", move |ended| {
-                    if failure(&ended.reason).is_some() {
-                        of.start(Moment::StopFailure(ended.clone()));
-                    }
-                });
+            at.turn_end("StopFailure", move |ended| {
+                if failure(&ended.reason).is_some() {
+                    of.start(Moment::StopFailure(ended.clone()));
+                }
             });
         }
     }
@@ -88,9 +85,6 @@ impl ClaudeHooks {
 
     /// Runs the hooks that are told of this moment, and says what they came to: nothing for a moment that hooks decide about.
     pub async fn tell(&self, moment: &Moment) -> Vec<Late> {
-        if let Moment::SessionEnd(ended) = moment {
-            return self.tell_end(ended).await;
-        }
         let mut all = Vec::new();
         self.each(moment, |_, late| all.push(late)).await;
         all
@@ -103,24 +97,14 @@ impl ClaudeHooks {
 
     /// One after another, like any hooks of one point.
     async fn each(&self, moment: &Moment, mut ended: impl FnMut(&super::hook::Hook, Late)) {
-        let style = self.house.style();
-        let (event, subject, scene, stdin, about) = match moment {
-            Moment::Notification(at) => {
-                let tool = canonical(&at.call.tool.name);
-                let (event, kind) = (Event::Notification, payload::PERMISSION_PROMPT);
-                (event, kind, at.scene(), style.notification(at), tool)
-            }
-            Moment::StopFailure(at) => {
-                let Some(failed) = failure(&at.reason) else { return };
-                (Event::StopFailure, failed.0, &at.scene, style.stop_failure(&at.scene, failed), "")
-            }
-            _ => return,
+        let Some(Told { event, subject, scene, stdin, .. }) = self.told(moment, &self.house.style()) else {
+            return;
         };
-        if !self.house.only.as_ref().is_none_or(|only| only(event.name(), scene)) {
+        if !event.is_notice() || self.closed(event, scene).is_some() {
             return;
         }
-        tracing::debug!(event = event.name(), about, "told to hooks");
-        for hook in &*self.matching(event, subject) {
+        tracing::debug!(event = event.name(), subject, "told to hooks");
+        for hook in &*self.matching(event, &subject) {
             ended(hook, background::run(hook, scene, "", stdin.clone()).await);
         }
     }

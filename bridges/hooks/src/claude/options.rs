@@ -72,7 +72,8 @@ pub struct Options {
     pub advisor: Option<Arc<dyn Advisor>>,
     /// Who calls tools of MCP servers for hooks of type `mcp_tool`. Default: nobody, and such hooks are reported and do not run.
     pub mcp: Option<Arc<dyn McpTools>>,
-    /// Who is told what hooks in the background (`async: true`) said. Default: nobody, and their context is dropped.
+    /// Who is told what hooks said that nobody waits for: those in the background, and those on Notification and StopFailure.
+    /// Default: nobody, and their context and records are dropped.
     pub late: Option<TellLate>,
 }
 

@@ -235,61 +235,42 @@ impl House<'_> {
     async fn starts(&mut self) -> Result<(), String> {
         let mut open: Option<String> = None;
         for (at, round) in self.feed.rounds.iter().enumerate() {
-            match &*round.source {
-                "startup" => {
-                    let name = format!("{NAME}-{at}");
-                    self.process(&name, &[&round.prompt], true).await?;
-                    open = Some(name);
-                }
-                "resume" => {
-                    let name = match open.take() {
-                        Some(name) => name,
-                        None => {
-                            // It has a past, of which this case's hooks were no part.
-                            self.process(NAME, &[&round.prompt], false).await?;
-                            NAME.into()
-                        }
-                    };
-                    self.process(&name, &[&round.prompt], true).await?;
-                    open = Some(name);
-                }
+            let fresh = format!("{NAME}-{at}");
+            let name = match &*round.source {
+                "startup" => fresh,
+                "resume" => self.earlier(open, &round.prompt).await?,
                 "clear" => {
-                    // It begins afresh after one, of which this case's hooks were no part unless it names it.
-                    let cleared = match open.take() {
-                        Some(name) => name,
-                        None => {
-                            self.process(NAME, &[&round.prompt], false).await?;
-                            NAME.into()
-                        }
-                    };
-                    let name = format!("{NAME}-{at}");
+                    let cleared = self.earlier(open, &round.prompt).await?;
                     self.cleared = Some(SessionId::new(cleared).map_err(|error| error.to_string())?);
-                    self.process(&name, &[&round.prompt], true).await?;
-                    self.cleared = None;
-                    open = Some(name);
+                    fresh
                 }
                 "fork" => {
-                    // It goes on from a copy of one, of which this case's hooks were no part unless it names it.
-                    let parent = match open.take() {
-                        Some(name) => name,
-                        None => {
-                            self.process(NAME, &[&round.prompt], false).await?;
-                            NAME.into()
-                        }
-                    };
-                    let name = format!("{NAME}-{at}");
-                    self.fork(&parent, &name).await?;
-                    self.process(&name, &[&round.prompt], true).await?;
-                    open = Some(name);
+                    let parent = self.earlier(open, &round.prompt).await?;
+                    self.fork(&parent, &fresh).await?;
+                    fresh
                 }
                 other => {
                     return Err(format!(
                         "no case can make a session that starts as `{other}`, so the event was not fed"
                     ));
                 }
-            }
+            };
+            self.process(&name, &[&round.prompt], true).await?;
+            self.cleared = None;
+            open = Some(name);
         }
         Ok(())
+    }
+
+    /// The session that this one comes after: the last one of the case, else one with a past of which its hooks were no part.
+    async fn earlier(&mut self, last: Option<String>, prompt: &str) -> Result<String, String> {
+        match last {
+            Some(name) => Ok(name),
+            None => {
+                self.process(NAME, &[prompt], false).await?;
+                Ok(NAME.into())
+            }
+        }
     }
 
     /// Another session that goes on from the end of this one.

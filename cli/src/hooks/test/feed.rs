@@ -360,3 +360,15 @@ pub(super) fn quoted(text: &str) -> String {
     // A string always has a JSON form.
     serde_json::to_string(text).unwrap_or_else(|_| "\"\"".into())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use portcullis::hooks::ClaudeHooks;
+
+    #[test]
+    fn each_event_that_happens_here_can_be_fed() {
+        let happen = ClaudeHooks::events().filter(|(_, silent)| silent.is_none()).map(|(name, _)| name);
+        assert!(happen.eq(Event::ALL.map(Event::name)));
+    }
+}

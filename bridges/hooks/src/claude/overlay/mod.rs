@@ -57,7 +57,7 @@ pub(super) const FILE: &str = "portcullis.toml";
 pub struct Overlays {
     /// The `portcullis.toml` of the project.
     pub project: bool,
-    /// A user's file. It must not be there.
+    /// A user's file. It need not be there.
     pub user: Option<PathBuf>,
 }
 
