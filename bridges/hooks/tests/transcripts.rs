@@ -1,8 +1,15 @@
 //! docs/transcripts.md: what it shows is what is written.
 
-use portcullis_hooks::Transcript;
-use portcullis_runtime::*;
+mod support;
+
+use futures::future::join_all;
+use portcullis_hooks::{ClaudeHooks, Transcript};
+use portcullis_runtime::{
+    journal::{Batch, Claim, Journal},
+    *,
+};
 use std::{fs, sync::Arc};
+use support::Project;
 
 /// A turn with one call, at a fixed time.
 fn records() -> Vec<Record> {
@@ -77,4 +84,62 @@ fn the_page_shows_what_is_written() {
     let written = fs::read_to_string(file).unwrap();
     let page = include_str!("../../../docs/transcripts.md");
     assert!(page.contains(&written), "docs/transcripts.md needs:\n\n{written}");
+}
+
+// More than is read at once, by many hooks at once, and by two processes one after another: each line once.
+#[test]
+fn hooks_at_once_write_each_line_once() {
+    let project = Project::hook("Stop", "true");
+    let (id, journal) = (SessionId::new("s-1").unwrap(), MemoryJournal::new());
+    let talk = |seq: u64| -> Body {
+        match seq {
+            0 => SessionCreated {
+                id: id.clone(),
+                cwd: "/work".into(),
+                channel: "cli".into(),
+                parent: None,
+                seed: None,
+                cleared: None,
+            }
+            .into(),
+            _ => UserMessage { content: format!("{seq}").into(), source: Source::User, from: Seq(1) }.into(),
+        }
+    };
+    let info = SessionInfo::new(id.clone(), project.path(), "test").stored(Arc::new(journal.clone()));
+    let input = Ending::new(Scene::new(Arc::new(info), 1, 1, Some(Seq(1))), 0, "".into());
+    let expected = project.path().join("expected");
+    let mut transcript = Transcript::create(&expected, id.clone()).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    tokio::task::LocalSet::new().block_on(&runtime, async {
+        let mut own = journal.claim(&id, 1, Claim::CreateOrOpen).await.unwrap();
+        let mut add = async |records: u64| {
+            let head = own.head.0;
+            let all = (head..head + records).map(|n| Draft::new(At::session(), talk(n)).seal(Seq(n), 1));
+            let all: Vec<Arc<Record>> = all.collect();
+            all.iter().for_each(|record| transcript.add(record).unwrap());
+            journal.append(&mut own, Batch::of(all)).unwrap().wait().await.unwrap();
+        };
+        for _process in 0..2 {
+            add(700).await;
+            let (hooks, _) = ClaudeHooks::load(project.path());
+            let mut table = Table::new();
+            table.register("claude", |at| hooks.clone().register(at));
+            let planned = table.plan::<TurnContinuation>(&input);
+            let file = hooks.transcript(&id);
+            let same = || fs::read(&file).unwrap() == fs::read(&expected).unwrap();
+            let all = join_all((0..8).map(|_| planned[0].run.decide(input.clone()))).await;
+            assert!(all.into_iter().all(|reply| reply.unwrap().failure.is_none()) && same());
+            // Whatever happens to the file meanwhile, the next hook finds it whole.
+            let whole = fs::read_to_string(&expected).unwrap();
+            for there in [None, Some(""), Some(&whole[..whole.len() - 9]), Some("no line\n"), Some("x")] {
+                match there {
+                    None => fs::remove_file(&file).unwrap(),
+                    Some(text) => fs::write(&file, text).unwrap(),
+                }
+                add(1).await;
+                planned[0].run.decide(input.clone()).await.unwrap();
+                assert!(same(), "{:?}", there.map(str::len));
+            }
+        }
+    });
 }

@@ -3,7 +3,7 @@
 use portcullis_runtime::Seq;
 use serde::Deserialize;
 use std::{
-    fs::{self, File, OpenOptions},
+    fs::{self, File, Metadata, OpenOptions},
     io::{self, Read, Seek, SeekFrom, Write},
     path::Path,
     sync::Arc,
@@ -45,10 +45,15 @@ struct Message {
 }
 
 /// Makes sure that there is a file, looks at its end, and takes away a line that was cut off. A file that cannot be understood
-/// is as good as empty.
+/// is as good as empty; what a link in its place points to is somebody else's, and stays.
 pub(super) fn open(path: &Path) -> io::Result<Tail> {
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder)?;
+    }
+    if let Some(there) = there(path)?
+        && !there.is_file()
+    {
+        return Err(io::Error::other("what is in its place is not a plain file"));
     }
     let mut file = OpenOptions::new().create(true).truncate(false).read(true).write(true).open(path)?;
     let tail = tail(&mut file)?;
@@ -56,6 +61,15 @@ pub(super) fn open(path: &Path) -> io::Result<Tail> {
         file.set_len(tail.len)?;
     }
     Ok(tail)
+}
+
+/// What is in a file's place: the link itself, if it is one.
+fn there(path: &Path) -> io::Result<Option<Metadata>> {
+    match fs::symlink_metadata(path) {
+        Ok(there) => Ok(Some(there)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 fn tail(file: &mut File) -> io::Result<Tail> {
@@ -95,14 +109,10 @@ fn tail(file: &mut File) -> io::Result<Tail> {
 
 /// Adds to a file that ends at `len`, and says where it ends then; `None` when it does not end there.
 pub(super) fn append(path: &Path, len: u64, added: &str) -> io::Result<Option<u64>> {
-    let mut file = match OpenOptions::new().append(true).open(path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(error),
-    };
-    if file.metadata()?.len() != len {
+    if there(path)?.is_none_or(|there| !there.is_file() || there.len() != len) {
         return Ok(None);
     }
+    let mut file = OpenOptions::new().append(true).open(path)?;
     // One write, so that a reader finds whole lines.
     file.write_all(added.as_bytes())?;
     Ok(Some(len + added.len() as u64))
@@ -112,4 +122,64 @@ pub(super) fn append(path: &Path, len: u64, added: &str) -> io::Result<Option<u6
 pub(super) fn begin_anew(path: &Path) -> io::Result<u64> {
     File::create(path)?;
     Ok(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    fn line(kind: &str, seq: u64, filling: usize) -> String {
+        let filling = "x".repeat(filling);
+        format!(
+            "{{\"type\":\"{kind}\",\"uuid\":\"u{seq}\",\"seq\":{seq},\"message\":{{\"model\":\"m\",\"x\":\"{filling}\"}}}}\n"
+        )
+    }
+
+    // A session's name may be guessed: a project must not have another file emptied or added to.
+    #[test]
+    fn what_a_link_points_to_is_neither_emptied_nor_added_to() {
+        let dir = tempfile::tempdir().unwrap();
+        let (precious, path) = (dir.path().join("precious"), dir.path().join("s.jsonl"));
+        fs::write(&precious, "no transcript\n").unwrap();
+        symlink(&precious, &path).unwrap();
+        assert!(open(&path).unwrap_err().to_string().contains("not a plain file"));
+        for len in [14, fs::symlink_metadata(&path).unwrap().len()] {
+            assert_eq!(append(&path, len, "more\n").unwrap(), None);
+        }
+        assert_eq!(fs::read_to_string(&precious).unwrap(), "no transcript\n");
+        // One that points nowhere makes no file there.
+        symlink(dir.path().join("new"), dir.path().join("n.jsonl")).unwrap();
+        assert!(open(&dir.path().join("n.jsonl")).is_err() && !dir.path().join("new").exists());
+    }
+
+    #[test]
+    fn the_last_lines_are_found_however_long_they_are() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("s.jsonl");
+        let block = BLOCK as usize;
+        for filling in [0, block / 2, block - 1, block, 3 * block] {
+            let said = line("assistant", 3, filling);
+            let text = [line("user", 1, filling), said, line("user", 5, filling), line("user", 7, filling)];
+            let whole = text.concat();
+            for cut in ["", "{\"type\":\"us", &"y".repeat(2 * block)] {
+                fs::write(&path, format!("{whole}{cut}")).unwrap();
+                let last = Last { uuid: "u7".into(), from: Seq(3), model: Some("m".into()) };
+                let tail = Tail { len: whole.len() as u64, last: Some(last) };
+                assert_eq!(open(&path).unwrap(), tail, "{filling}, {}", cut.len());
+                assert_eq!(fs::metadata(&path).unwrap().len(), tail.len);
+            }
+        }
+    }
+
+    #[test]
+    fn what_has_another_length_is_not_added_to() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("s.jsonl");
+        assert_eq!(append(&path, 0, "a\n").unwrap(), None, "it is gone");
+        assert_eq!(open(&path).unwrap(), Tail { len: 0, last: None });
+        assert_eq!(append(&path, 0, "a\n").unwrap(), Some(2));
+        assert_eq!(append(&path, 0, "b\n").unwrap(), None);
+        assert_eq!(fs::read_to_string(&path).unwrap(), "a\n");
+    }
 }
