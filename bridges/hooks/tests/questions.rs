@@ -2,7 +2,7 @@
 
 mod support;
 
-use portcullis_hooks::{ClaudeHooks, Moment};
+use portcullis_hooks::{ClaudeHooks, Moment, OnFailure};
 use portcullis_runtime::*;
 use std::sync::Arc;
 use support::{Project, Seen, key, spec};
@@ -258,4 +258,28 @@ fn a_denied_permission_may_be_tried_again() {
     assert_eq!(read(&project), format!("{BASE}{rest}\n"));
     assert!(project.post("Bash", "{}", denied("claude")).decisions.is_empty(), "a hook's own denial is none");
     assert!(project.post("Bash", "{}", Outcome::completed("x")).decisions.is_empty());
+}
+
+// C-BRIDGE-7: more may have been on its way, so an answer that may be half of one allows nothing; a denial stands.
+#[test]
+fn an_allow_that_may_be_half_of_an_answer_is_none() {
+    for (decision, permit, held) in [
+        (r#"{"behavior":"allow"}"#, Permit::Abstain, true),
+        (r#"{"behavior":"deny","message":"no"}"#, Permit::deny("no"), false),
+    ] {
+        let said = format!(
+            r#"{{"hookSpecificOutput":{{"hookEventName":"PermissionRequest","decision":{decision}}}}}"#
+        );
+        let command = format!("cat >/dev/null; printf %s '{said}'; sleep 60 & echo $! >> pids");
+        let project = Project::hook("PermissionRequest", &command);
+        let seen = ask(&project, "Bash", "{}");
+        assert_eq!(seen.decisions, [permit], "{decision}");
+        assert_eq!((seen.failures.len(), seen.results[0].error.is_some()), (usize::from(held), held));
+        let project = project.options(|options| options.on_failure(OnFailure::Block));
+        let [Permit::Deny { reason }] = &ask(&project, "Bash", "{}").decisions[..] else {
+            panic!("{decision}")
+        };
+        assert_eq!(reason.as_str().contains("held its output open"), held, "{reason}");
+        let _ = std::process::Command::new("kill").args(project.read("pids").split_whitespace()).status();
+    }
 }

@@ -18,6 +18,9 @@ const NO_MESSAGE: &str = "Permission denied by hook";
 /// What stands where exit code 2 came without a text.
 const NO_STDERR: &str = "No stderr output";
 
+/// Why an answer may be half of one.
+const HELD: &str = "a process it left behind held its output open";
+
 /// What a hook's run comes to, before its event gives it a meaning.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Answer {
@@ -232,8 +235,12 @@ impl Terms<'_> {
         let grants = matches!(answer.verdict, Some(Verdict::Allow))
             || answer.rewrite.is_some()
             || answer.context.is_some();
+        // More may have been on its way: an answer that could be half of one grants nothing.
+        if held && self.event == Event::PermissionRequest && answer.verdict == Some(Verdict::Allow) {
+            let failed = self.failed("failed", HELD.into(), HELD);
+            return Answer { spoken: answer.spoken, halt: answer.halt, message: answer.message, ..failed };
+        }
         if held && self.event == Event::PreToolUse && grants && !denied {
-            // More may have been on its way: an answer that could be half of one grants nothing.
             let verdict = Verdict::Block(format!(
                 "[{}]: a process it left behind still held its output open, so its answer may be incomplete and was not used",
                 self.command
@@ -242,7 +249,7 @@ impl Terms<'_> {
                 spoken: answer.spoken,
                 halt: answer.halt,
                 message: answer.message,
-                failure: Some("a process it left behind held its output open".into()),
+                failure: Some(HELD.into()),
                 ..Answer::default()
             };
             answer.verdict = Some(verdict);
