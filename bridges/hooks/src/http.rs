@@ -13,7 +13,7 @@ use std::{
 };
 
 /// What is kept of an answer: as much as of a command's output.
-const BODY: usize = portcullis_runtime::frozen::MAX_BYTES + 64 * 1024;
+pub(crate) const BODY: usize = portcullis_runtime::frozen::MAX_BYTES + 64 * 1024;
 
 /// A request about to be sent.
 pub(crate) struct Post {

@@ -44,6 +44,22 @@ impl Server {
         Server { port, seen }
     }
 
+    /// Answers with these bytes, and then with this one until nobody listens any more.
+    fn sending(bytes: &[u8], endless: Option<u8>) -> (Server, mpsc::Receiver<()>) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let (bytes, (left, gone)) = (bytes.to_vec(), mpsc::channel());
+        thread::spawn(move || {
+            for mut stream in listener.incoming().flatten() {
+                read(&stream);
+                let _ = stream.write_all(&bytes);
+                while endless.is_some_and(|byte| stream.write_all(&[byte; 64 * 1024]).is_ok()) {}
+                let _ = left.send(());
+            }
+        });
+        (Server { port, seen: Arc::default() }, gone)
+    }
+
     fn settings(&self, event: &str, fields: &str) -> String {
         format!(
             r#"{{"hooks":{{"{event}":[{{"hooks":[{{"type":"http","url":"http://127.0.0.1:{}/hook"{fields}}}]}}]}}}}"#,
@@ -205,6 +221,37 @@ fn a_server_that_says_nothing_is_left_at_the_limit() {
     assert_eq!(gone.recv_timeout(Duration::from_secs(30)).unwrap(), 0);
 }
 
+// C-BRIDGE-7: of a body without an end so much is read as a command may print, and the server is left.
+#[test]
+fn a_body_without_an_end_is_left() {
+    for first in ["{", "plain"] {
+        let head = format!("HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n{first}");
+        let (server, gone) = Server::sending(head.as_bytes(), Some(b' '));
+        let seen = server.project("PreToolUse", r#","timeout":60"#).pre("Bash", "{}");
+        assert_eq!(gate(&seen.decisions[0]), ("none", None), "{first}");
+        assert!(seen.results[0].cut && !seen.results[0].timed_out, "{first}");
+        let failed = seen.failures.iter().any(|why| why.contains("more than is kept"));
+        assert_eq!(failed, first == "{", "{:?}", seen.failures);
+        gone.recv_timeout(Duration::from_secs(30)).unwrap();
+    }
+}
+
+// C-BRIDGE-3: what is no HTTP, what ends before its end, and what is no UTF-8.
+#[test]
+fn garbage_decides_nothing() {
+    let half = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{DENY}", DENY.len() + 1);
+    for garbage in [&b"\x00\xff\xfe\r\n\r\n"[..], b"", b"HTTP/1.1 200 OK\r\nno header", half.as_bytes()] {
+        let (server, _gone) = Server::sending(garbage, None);
+        let seen = server.project("PreToolUse", "").pre("Bash", "{}");
+        assert_eq!((gate(&seen.decisions[0]), seen.failures.len()), (("none", None), 1), "{garbage:?}");
+    }
+    let head = b"HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n";
+    let said = [&head[..], b"{\"decision\":\"block\",\"reason\":\"\xff!\"}"].concat();
+    let (server, _gone) = Server::sending(&said, None);
+    let seen = server.project("PreToolUse", "").pre("Bash", "{}");
+    assert_eq!(gate(&seen.decisions[0]), ("deny", Some("PreToolUse:Bash hook error: \u{fffd}!")));
+}
+
 // One address is asked once, whatever the headers are.
 #[test]
 fn one_address_is_one_handler() {
@@ -228,6 +275,7 @@ impl McpTools for Tools {
                 call.arguments.root().get("reply").and_then(|reply| reply.as_str().map(|r| r.into_owned()));
             match &*call.tool {
                 "echo" => Ok(McpText::new(reply.unwrap_or_default())),
+                "flood" => Ok(McpText::new(format!("{{{}}}", " ".repeat(16 * 1024 * 1024)))),
                 "broken" => Ok(McpText::failed("it broke")),
                 "slow" => pending().await,
                 other => Err(format!("there is no tool {other}")),
@@ -268,6 +316,7 @@ fn a_tool_that_gives_no_text_decides_nothing() {
     for (tool, fields, why) in [
         ("broken", "", "it broke"),
         ("none", "", "there is no tool none"),
+        ("flood", "", "more than is kept"),
         ("slow", r#","timeout":0.05"#, "time limit"),
     ] {
         let (project, _) = with_tool(tool, fields);

@@ -9,7 +9,7 @@ use super::{
     output::{Answer, NO_REASON, Terms, Verdict},
     written::{Ask, Whom},
 };
-use crate::json;
+use crate::{http::BODY, json};
 use portcullis_runtime::{Advice, Advisor, Asked, HandlerId, Question, Scene};
 use std::{
     sync::Arc,
@@ -142,6 +142,9 @@ impl Terms<'_> {
 
 /// Nothing for a yes; for a no its reason, if there is one.
 fn read(text: &str) -> Result<Option<Option<String>>, String> {
+    if text.len() > BODY {
+        return Err("the answer is longer than is kept".into());
+    }
     let object = json::parse(unfenced(json::trim(text)));
     let object = object.map_err(|fault| format!("the answer is not JSON: {}", fault.problem))?;
     if object.entries().is_none() {
@@ -195,5 +198,7 @@ mod tests {
         {
             assert!(read(bad).is_err(), "{bad}");
         }
+        let long = format!("{{\"ok\":false,\"reason\":\"{}\"}}", "x".repeat(BODY));
+        assert!(read(&long).unwrap_err().contains("longer than is kept"));
     }
 }

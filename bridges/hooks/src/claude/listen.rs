@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     http,
-    records::{Answered, Invoked},
+    records::{Answered, Invoked, head},
     run::{self, Job, Program},
 };
 use portcullis_process::{Ending, Finished, Permits, SpawnError, Status};
@@ -188,7 +188,10 @@ impl Hook {
                     let (server, tool) = (called.server.clone(), called.tool.clone());
                     let answer = tools.call(McpCall { scene: scene.clone(), server, tool, arguments }).await;
                     let answer = answer.map_err(failed)?;
-                    if answer.error { Err(failed(answer.text)) } else { Ok((answer.text, None, false)) }
+                    // No more than of a server's answer, or of what a command prints.
+                    let text = head(&answer.text, http::BODY);
+                    let cut = text.len() < answer.text.len();
+                    if answer.error { Err(failed(text.into())) } else { Ok((text.into(), None, cut)) }
                 };
                 Ran::Told(Told::by(limit, work).await)
             }
