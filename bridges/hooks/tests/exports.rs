@@ -106,4 +106,9 @@ fn what_a_hook_in_shadow_exports_reaches_nobody() {
     start(&project, StartSource::Startup);
     assert_eq!(project.lines("places"), 3);
     assert!(written(&project, &project.scene().session).is_empty());
+    // The first hook makes the session's folder: for nobody but its owner, too.
+    let folder = project.path().join(".portcullis/session-env/s-1");
+    for folder in [folder.join("shadow"), folder] {
+        assert_eq!(fs::metadata(&folder).unwrap().permissions().mode() & 0o777, 0o700, "{folder:?}");
+    }
 }

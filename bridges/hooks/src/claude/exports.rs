@@ -58,6 +58,20 @@ impl Exports {
         found.sort();
         Ok(found.into_iter().map(|(_, path)| path).collect())
     }
+
+    /// Makes the folder of a file: the session's own and all in it for nobody but its owner.
+    pub(super) async fn make_room(self, file: &Path) {
+        let Some(of_file) = file.parent().map(Path::to_owned) else { return };
+        let made = tokio::task::spawn_blocking(move || {
+            fs::create_dir_all(&self.folder)?;
+            fs::DirBuilder::new().recursive(true).mode(0o700).create(of_file)
+        });
+        let made = made.await.unwrap_or_else(|stopped| Err(io::Error::other(stopped)));
+        if let Err(error) = made {
+            // The hook finds out itself if it has something to write.
+            tracing::warn!(file = %file.display(), %error, "a hook has no folder for what it exports");
+        }
+    }
 }
 
 fn stem(event: Event) -> String {
@@ -71,21 +85,6 @@ fn place(path: &Path) -> Option<(usize, usize)> {
     events
         .filter_map(|(number, event)| Some((number, name.strip_prefix(&*stem(event))?.parse().ok()?)))
         .next()
-}
-
-/// Makes the folder of a file, for nobody but its owner.
-pub(super) async fn make_room(file: &Path) {
-    let Some(folder) = file.parent().map(Path::to_owned) else { return };
-    let made = tokio::task::spawn_blocking(move || {
-        let above = folder.parent().unwrap_or(&folder);
-        fs::create_dir_all(above)?;
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder)
-    });
-    let made = made.await.unwrap_or_else(|stopped| Err(io::Error::other(stopped)));
-    if let Err(error) = made {
-        // The hook finds out itself if it has something to write.
-        tracing::warn!(file = %file.display(), %error, "a hook has no folder for what it exports");
-    }
 }
 
 impl Hook {

@@ -4,7 +4,6 @@ use super::{
     ask::{self, Opinion, Unheard},
     background, environment,
     event::Event,
-    exports,
     hook::{Hook, Work},
     mapping::Heard,
     output::Answer,
@@ -150,11 +149,12 @@ impl Hook {
         let (house, limit) = (&*self.house, self.definition.timeout);
         let cwd = environment::directory(scene, &house.project);
         let (env, exports) = (self.variables(scene, &cwd), self.exports(scene));
+        let exports = exports.map(|file| (house.exports.clone(), file));
         let job = Job { program: program.clone(), env, cwd, stdin, limit, permits, first_line };
         let span = tracing::debug_span!("hook", handler = %self.id);
         let work = async move {
-            if let Some(file) = exports {
-                exports::make_room(&file).await;
+            if let Some((exports, file)) = exports {
+                exports.make_room(&file).await;
             }
             Ran::Process(run::run(job).await)
         };
