@@ -109,6 +109,7 @@
 //! - It knows no actor and no journal; records ride in its replies.
 
 mod claude;
+mod codex;
 mod http;
 mod json;
 mod records;

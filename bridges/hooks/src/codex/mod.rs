@@ -1,0 +1,4 @@
+//! The hooks of Codex: what differs from the sibling dialect.
+
+#[allow(dead_code)]
+mod matcher;
