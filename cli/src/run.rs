@@ -16,8 +16,8 @@ use crate::{
     words::typed,
 };
 use portcullis::{
-    Ask, Journal, Record, Runtime, ScriptedModel, SessionAdvisor, SessionId, SessionOptions,
-    hooks::ClaudeHooks, law::State, sqlite::SqliteJournal, tools::Workspace,
+    Ask, Journal, Record, Runtime, ScriptedModel, SessionAdvisor, SessionId, SessionOptions, hooks::Hooks,
+    law::State, sqlite::SqliteJournal, tools::Workspace,
 };
 use std::{
     cell::Cell,
@@ -71,7 +71,7 @@ pub(crate) struct Plan {
     model: ScriptedModel,
     prompts: Prompts,
     workspace: Workspace,
-    hooks: Arc<ClaudeHooks>,
+    hooks: Arc<Hooks>,
     advisor: SessionAdvisor,
     beside: Beside,
 }

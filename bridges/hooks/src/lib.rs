@@ -108,19 +108,45 @@
 //! - It never reads a payload back, and never puts a configured text into a shell command.
 //! - It knows no actor and no journal; records ride in its replies.
 
+mod answer;
+mod ask;
+mod background;
 mod claude;
 mod codex;
+mod definition;
+mod dialect;
+mod event;
+mod explain;
+mod exports;
+mod farewell;
+mod glob;
+mod hook;
+mod hooks;
 mod http;
 mod json;
+mod lint;
+mod listen;
+mod matcher;
+mod notices;
+mod options;
+mod overlay;
+mod post;
 mod records;
 mod report;
 mod run;
+mod tool;
+mod transcript;
+mod written;
 
-pub use claude::{
-    ClaudeHooks, Considered, Each, Explanation, Fidelity, HookInfo, HookTerms, Late, Layers, McpCall,
-    McpText, McpTools, Moment, OnFailure, Only, Options, Overlays, PluginLayer, TellLate, Transcript,
-};
+pub use background::Late;
+pub use claude::{ClaudeHooks, Layers, PluginLayer};
+pub use explain::{Considered, Explanation, HookInfo, Moment};
+pub use hooks::Hooks;
+pub use options::{Each, Fidelity, OnFailure, Only, Options, TellLate};
+pub use overlay::{HookTerms, Overlays};
 pub use report::{Report, Severity};
+pub use tool::{McpCall, McpText, McpTools};
+pub use transcript::Transcript;
 
 /// What Claude Code does with hooks, situation by situation, and what is done here in each fidelity: a JSON list. Its format is
 /// described in `docs/hook-cases.md`; `portcullis hooks matrix` is made of it, and each entry is a test.

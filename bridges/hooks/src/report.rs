@@ -1,6 +1,13 @@
 //! What a person should know about their hook files.
 
-use std::{fmt, path::PathBuf};
+use std::{
+    fmt, fs,
+    io::{self, Read},
+    path::{Path, PathBuf},
+};
+
+/// How large a file of hooks may be, in bytes.
+const LARGEST: u64 = 8 * 1024 * 1024;
 
 /// How much a [`Report`] matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -71,4 +78,18 @@ impl fmt::Display for Report {
             None => Ok(()),
         }
     }
+}
+
+/// A whole file of a size that files of hooks have. What is no plain file is not even opened: reading a pipe or a device would never
+/// end, and a project is not to be trusted with that.
+pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {
+    if !fs::metadata(path)?.is_file() {
+        return Err(io::Error::other("it is not a plain file"));
+    }
+    let mut bytes = Vec::new();
+    fs::File::open(path)?.take(LARGEST + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > LARGEST {
+        return Err(io::Error::other(format!("it is larger than {LARGEST} bytes")));
+    }
+    Ok(bytes)
 }

@@ -474,7 +474,7 @@ fn one_of_several_denies_and_all_have_run() {
 
 #[test]
 fn options_do_not_show_what_is_in_the_environment() {
-    let shown = format!("{:?}", portcullis_hooks::Options::new().env("TOKEN", "hunter2"));
+    let shown = format!("{:?}", portcullis_hooks::Options::<Layers>::new().env("TOKEN", "hunter2"));
     assert!(shown.contains("TOKEN") && !shown.contains("hunter2"));
 }
 

@@ -207,7 +207,7 @@ async fn what_notices_read() {
     let (hooks, _) = ClaudeHooks::load_with(project.path(), project.options.clone());
     let ended = |code: &str| {
         let reason = EndReason::Error { code: code.into(), message: "it is busy".into() };
-        Moment::StopFailure(TurnEnded::new(project.scene(), reason))
+        Moment::TurnEnd(TurnEnded::new(project.scene(), reason))
     };
     assert_eq!(hooks.tell(&ended("model_busy")).await.len(), 1);
     let rest = r#""StopFailure","error":"rate_limit","last_assistant_message":"it is busy"}"#;
@@ -233,7 +233,7 @@ async fn where_nobody_is_told() {
         let asked = PutQuestion::new(asked, request.clone(), Vec::new(), Vec::new());
         for (moment, runs) in [
             (Moment::Notification(asked), notices),
-            (Moment::StopFailure(TurnEnded::new(scene.clone(), failed.clone())), ends),
+            (Moment::TurnEnd(TurnEnded::new(scene.clone(), failed.clone())), ends),
             (Moment::SessionEnd(SessionEnded::new(scene.clone())), ends),
         ] {
             let explained = hooks.explain(&moment).unwrap();

@@ -109,7 +109,7 @@ impl Vector {
                     other => panic!("{}: how does the model fail so: {other:?}", self.id),
                 };
                 let reason = EndReason::Error { code: code.into(), message: text(&of.error).into() };
-                Moment::StopFailure(TurnEnded::new(scene, reason))
+                Moment::TurnEnd(TurnEnded::new(scene, reason))
             }
             "PostToolBatch" => {
                 let calls = of.calls.iter().enumerate().map(|(n, call)| call.done(n, project));
@@ -223,7 +223,7 @@ fn each_payload_is_the_clients_to_the_byte_when_explained_and_when_run() {
             Moment::PostToolBatch(input) => project.dispatch::<ToolBatch>(input).results,
             Moment::PreCompact(input) => project.dispatch::<Compaction>(input).results,
             Moment::PostCompact(input) => project.dispatch::<AfterCompaction>(input).results,
-            told @ (Moment::Notification(_) | Moment::StopFailure(_)) => {
+            told @ (Moment::Notification(_) | Moment::TurnEnd(_)) => {
                 let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
                 let late = runtime.block_on(hooks.tell(&told));
                 late.iter().map(|late| late.records[1].data.decode().unwrap()).collect()

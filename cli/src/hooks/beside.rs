@@ -4,7 +4,7 @@ use super::args::LayerArgs;
 use crate::problem::Problem;
 use portcullis::{
     Session, SessionAdvisor,
-    hooks::{ClaudeHooks, Late, Report},
+    hooks::{ClaudeHooks, Hooks, Late, Report},
 };
 use std::{path::Path, sync::Arc};
 use tokio::{
@@ -25,7 +25,7 @@ pub(crate) fn load(
     project: &Path,
     layers: &LayerArgs,
     advisor: SessionAdvisor,
-) -> Result<(Arc<ClaudeHooks>, Vec<Report>, Beside), Problem> {
+) -> Result<(Arc<Hooks>, Vec<Report>, Beside), Problem> {
     let (tell, late) = channel(WAITING);
     let options = super::layers::find(project, layers)?.options.advisor(advisor).late(move |late: Late| {
         if tell.try_send(late).is_err() {

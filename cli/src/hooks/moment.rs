@@ -9,7 +9,7 @@ use portcullis::{
     PromptSubmit, Proposal, Proposed, PutQuestion, RequestId, Returned, Reviewed, Rewrite, Scene, Seam, Seq,
     SessionEnded, SessionId, SessionInfo, SessionStart, Source, StartSource, Starting, SubagentStart,
     Submitted, Summarised, Table, ToolBatch, ToolSpec, TurnContinuation, TurnEnded, Verdict,
-    hooks::{ClaudeHooks, Moment},
+    hooks::{ClaudeHooks, Hooks, Moment},
 };
 use std::{path::Path, sync::Arc, time::Duration};
 
@@ -63,7 +63,7 @@ pub(super) fn moment(args: &ExplainArgs, cwd: &Path) -> Result<Moment, Problem> 
         }
         "StopFailure" => {
             let reason = EndReason::Error { code: "model_failed".into(), message: (&*args.last).into() };
-            Moment::StopFailure(TurnEnded::new(scene, reason))
+            Moment::TurnEnd(TurnEnded::new(scene, reason))
         }
         event @ ("PostToolUse" | "PostToolUseFailure" | "PermissionDenied") => {
             let output = response(&args.response);
@@ -135,7 +135,7 @@ pub(super) struct Folded {
 }
 
 /// Runs the hooks that match, one after another as the runtime would, and folds what they say.
-pub(super) async fn run(hooks: &Arc<ClaudeHooks>, moment: &Moment) -> (Vec<Answered>, Folded) {
+pub(super) async fn run(hooks: &Arc<Hooks>, moment: &Moment) -> (Vec<Answered>, Folded) {
     let mut table = Table::new();
     table.register(hooks.owner(), |at| hooks.clone().register(at));
     match moment {
@@ -195,7 +195,7 @@ pub(super) async fn run(hooks: &Arc<ClaudeHooks>, moment: &Moment) -> (Vec<Answe
             let decision = if again { "continue" } else { "none" };
             (answered, Folded { decision, reason: reason.filter(|_| again), input: None })
         }
-        Moment::Notification(_) | Moment::StopFailure(_) | Moment::SessionEnd(_) => {
+        Moment::Notification(_) | Moment::TurnEnd(_) | Moment::SessionEnd(_) => {
             let answered = hooks.tell(moment).await.into_iter().map(|late| Answered {
                 handler: late.handler.handler,
                 context: late.context,

@@ -7,7 +7,7 @@ use portcullis::{
     GuardVerdict, HandlerDecision, Mint, Point, PostExecute, PreExecute, PromptSubmit, Proposal, Proposed,
     Record, Reply, Returned, Rewrite, Scene, Seam, SessionId, SessionInfo, SessionStart, Starting, Subject,
     Submitted, Table, ToolSpec, TurnContinuation,
-    hooks::{ClaudeHooks, Transcript},
+    hooks::{Hooks, Transcript},
     law::State,
 };
 use std::{path::PathBuf, sync::Arc, time::Duration};
@@ -22,7 +22,7 @@ pub(super) struct Judge {
 
 impl Judge {
     pub(super) fn new(
-        hooks: &Arc<ClaudeHooks>,
+        hooks: &Arc<Hooks>,
         session: &SessionId,
         cwd: PathBuf,
         channel: Arc<str>,

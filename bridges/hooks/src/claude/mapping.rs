@@ -2,201 +2,164 @@
 //!
 //! `N` in the texts is the event, or event and subject; `C` the command as configured.
 
-use super::output::{Answer, Verdict};
+use crate::{
+    answer::{Answer, Heard, Mapped, Verdict},
+    background::Said,
+    definition::Definition,
+    event::Event,
+};
 use portcullis_runtime::{
-    Batched, BoxError, Compact, Content, Continue, Failure, Frozen, Gate, Noted, Outcome, OwnRecord, Permit,
-    Proposal, Reason, Reply, Review, Started, Submit,
+    Batched, Compact, Content, Continue, Frozen, Gate, Noted, Outcome, Permit, Proposal, Reason, Returned,
+    Review, Started, Submit,
 };
 
-/// A run with its records, ready to be given a meaning.
-pub(crate) struct Heard {
-    pub(crate) answer: Answer,
-    pub(crate) records: Vec<OwnRecord>,
+/// Cannot stop a start: blocks and halts are in the record only. Plain output counts for nothing in a subagent's.
+pub(super) fn started(heard: Heard) -> Mapped<Started> {
+    let (event, source) = (heard.event.name(), &heard.subject);
+    let mut context = Vec::new();
+    if heard.block().is_none() && heard.event == Event::SessionStart {
+        let plain = heard.answer.plain.as_ref();
+        context.extend(plain.map(|text| format!("SessionStart:{source} hook success: {text}")));
+    }
+    context.extend(additional(&heard, event));
+    heard.reply(Started {}, context, None)
 }
 
-type Mapped<D> = Result<Reply<D>, BoxError>;
+/// What a hook adds, with its name before it.
+fn additional(heard: &Heard, name: &str) -> Option<String> {
+    let context = heard.answer.context.as_ref();
+    context.map(|text| format!("{name} hook additional context: {text}"))
+}
 
-impl Heard {
-    /// The reply with what every event has in common. Whatever the hook did, it is an answer: a failing hook must not fail
-    /// its seam, whose rule is stricter than the client's.
-    fn reply<D>(self, decision: D, context: Vec<String>, halt: Option<Reason>) -> Mapped<D> {
-        let mut reply = Reply::new(decision);
-        reply.context = context.into_iter().map(Into::into).collect();
-        reply.halt = halt;
-        reply.records = self.records;
-        // A failure that blocks is a decision with a reason the model should read; one that does not is only noted.
-        if !matches!(self.answer.verdict, Some(Verdict::Block(_))) {
-            reply.failure = self.answer.failure.map(|why| Failure::Error { message: why.into() });
+pub(super) fn submit(heard: Heard) -> Mapped<Submit> {
+    let halt = heard.halt();
+    if let Some(reason) = heard.block() {
+        let decision = Submit::block(reason);
+        return heard.reply(decision, Vec::new(), halt);
+    }
+    let plain = heard.answer.plain.as_ref().map(|text| format!("UserPromptSubmit hook success: {text}"));
+    let context = plain.into_iter().chain(additional(&heard, "UserPromptSubmit")).collect();
+    heard.reply(Submit::allow(), context, halt)
+}
+
+/// `continue: false` does not keep this call from running; it ends the turn after it.
+pub(super) fn proposal(mut heard: Heard) -> Mapped<Proposal> {
+    let (name, halt) = (heard.name(), heard.halt());
+    let carried = match &heard.answer.verdict {
+        None => None,
+        Some(Verdict::Allow) => Some(Gate::Allow),
+        Some(Verdict::Ask(reason)) => {
+            Some(ask(reason, || format!("Hook {name} wants a person to confirm this call")))
         }
-        Ok(reply)
-    }
+        // A deferred call waits for someone outside, which an ask does here.
+        Some(Verdict::Defer(reason)) => Some(ask(reason, || format!("Hook {name} deferred this call"))),
+        Some(Verdict::Block(reason)) => Some(Gate::deny(format!("{name} hook error: {reason}"))),
+    };
+    let context = additional(&heard, &name).into_iter().collect();
+    let proposal = Proposal { arguments: heard.answer.rewrite.take(), carried };
+    heard.reply(proposal, context, halt)
+}
 
-    fn halt(&self, event: &str) -> Option<Reason> {
-        let stated = self.answer.halt.as_ref()?;
-        Some(match stated {
-            Some(reason) => reason.as_str().into(),
-            None => format!("Stopped by a {event} hook.").into(),
-        })
-    }
+/// Exit code 2 and `continue: false` are no answers here, as in the client. A hook that would have run something else in place
+/// of this very call has it denied, as the call is sealed, with what to do instead.
+pub(super) fn permit(heard: Heard) -> Mapped<Permit> {
+    let (halt, tool) = (heard.halt(), &heard.subject);
+    let decision = match (&heard.answer.verdict, &heard.answer.other) {
+        (Some(Verdict::Block(reason)), _) => Permit::deny(&**reason),
+        (Some(Verdict::Allow), Some(other)) => Permit::deny(format!(
+            "A PermissionRequest hook allows this call with other arguments only, so it was not run. Call {tool} with \
+             these: {}",
+            other.text()
+        )),
+        (Some(Verdict::Allow), None) => Permit::Allow,
+        _ => Permit::Abstain,
+    };
+    heard.reply(decision, Vec::new(), halt)
+}
 
-    fn block(&self) -> Option<&str> {
-        match &self.answer.verdict {
-            Some(Verdict::Block(reason)) => Some(reason),
-            _ => None,
+/// A block ends the turn here, as `continue: false` does.
+pub(super) fn batched(heard: Heard) -> Mapped<Batched> {
+    let halt = heard.halt().or_else(|| heard.block().map(Reason::from));
+    let context = additional(&heard, "PostToolBatch").into_iter().collect();
+    heard.reply(Batched {}, context, halt)
+}
+
+pub(super) fn review(mut heard: Heard) -> Mapped<Review> {
+    let name = heard.name();
+    match heard.event {
+        // Nothing here undoes the denial. `retry` is told the model, in words of our own: what the client says is not known.
+        Event::PermissionDenied => {
+            let retry = heard.answer.retry;
+            let retry = retry.then(|| format!("{name} hook says that this call may be tried again."));
+            heard.reply(Review::accept(), retry.into_iter().collect(), None)
+        }
+        // Here the client ignores `continue: false`.
+        Event::PostToolUseFailure => {
+            let context = after(&heard, &name);
+            heard.reply(Review::accept(), context, None)
+        }
+        // The client keeps the result and adds the feedback beside it.
+        _ => {
+            let (halt, context) = (heard.halt(), after(&heard, &name));
+            let content = heard.answer.replaced.take();
+            heard.reply(Review::Accept { content }, context, halt)
         }
     }
+}
 
-    /// Cannot stop a start: blocks and halts are in the record only.
-    pub(crate) fn session_start(self, source: &str) -> Mapped<Started> {
-        let mut context = Vec::new();
-        if self.block().is_none() {
-            context.extend(
-                self.answer.plain.as_ref().map(|text| format!("SessionStart:{source} hook success: {text}")),
-            );
+fn after(heard: &Heard, name: &str) -> Vec<String> {
+    let command = &heard.command;
+    let block = heard
+        .block()
+        .map(|reason| format!("{name} hook blocking error from command: \"{command}\": {reason}"));
+    block.into_iter().chain(additional(heard, name)).collect()
+}
+
+/// A block leaves the conversation as it is; plain output is added to what the model is told about the summary. What would
+/// stop it does not count.
+pub(super) fn compact(heard: Heard) -> Mapped<Compact> {
+    let prefix = format!("[{}]: ", heard.command);
+    let decision = match heard.block() {
+        Some(reason) => {
+            let reason = reason.strip_prefix(&prefix).unwrap_or(reason);
+            Compact::skip(format!("Compaction blocked by PreCompact hook: {prefix}{reason}"))
         }
-        context.extend(
-            self.answer.context.as_ref().map(|text| format!("SessionStart hook additional context: {text}")),
-        );
-        self.reply(Started {}, context, None)
-    }
+        None => match heard.answer.plain.clone() {
+            Some(instructions) => Compact::keeping(instructions),
+            None => Compact::proceed(),
+        },
+    };
+    heard.reply(decision, Vec::new(), None)
+}
 
-    /// Plain output counts for nothing here, and what would stop it does not.
-    pub(crate) fn subagent_start(self) -> Mapped<Started> {
-        let stated = self.answer.context.as_ref();
-        let stated = stated.map(|text| format!("SubagentStart hook additional context: {text}"));
-        let context = stated.into_iter().collect();
-        self.reply(Started {}, context, None)
-    }
+/// It is too late for anything.
+pub(super) fn noted(heard: Heard) -> Mapped<Noted> {
+    heard.reply(Noted {}, Vec::new(), None)
+}
 
-    pub(crate) fn prompt_submit(self) -> Mapped<Submit> {
-        let halt = self.halt("UserPromptSubmit");
-        if let Some(reason) = self.block() {
-            let decision = Submit::block(reason);
-            return self.reply(decision, Vec::new(), halt);
+/// `continue: false` ends the turn, and wins over a block of the same answer. A subagent's stop reads the same, but for its
+/// name beside context.
+pub(super) fn again(heard: Heard) -> Mapped<Continue> {
+    let halt = heard.halt();
+    if halt.is_some() {
+        return heard.reply(Continue::Abstain, Vec::new(), halt);
+    }
+    let feedback = heard.block().map(|reason| format!("Stop hook feedback:\n{reason}"));
+    let said: Vec<String> = feedback.into_iter().chain(additional(&heard, heard.event.name())).collect();
+    let decision = if said.is_empty() { Continue::Abstain } else { Continue::again(said.join("\n\n")) };
+    heard.reply(decision, Vec::new(), None)
+}
+
+/// What is left to say of a hook that nobody waited for. One that asked for it wakes the model with what it blocks for.
+pub(super) fn late(definition: &Definition, name: &str, answer: Answer) -> Said {
+    match &answer.verdict {
+        Some(Verdict::Block(reason)) if definition.rewakes => {
+            let stderr = reason.strip_prefix(&*format!("[{}]: ", definition.written.name()));
+            let reason = stderr.unwrap_or(reason);
+            let context = vec![format!("Stop hook blocking error from command \"{name}\": {reason}")];
+            Said { context, wakes: true }
         }
-        let plain = self.answer.plain.as_ref().map(|text| format!("UserPromptSubmit hook success: {text}"));
-        let stated = self.answer.context.as_ref();
-        let stated = stated.map(|text| format!("UserPromptSubmit hook additional context: {text}"));
-        let context = plain.into_iter().chain(stated).collect();
-        self.reply(Submit::allow(), context, halt)
-    }
-
-    /// `continue: false` does not keep this call from running; it ends the turn after it.
-    pub(crate) fn pre_tool_use(mut self, tool: &str) -> Mapped<Proposal> {
-        let name = format!("PreToolUse:{tool}");
-        let halt = self.halt("PreToolUse");
-        let carried = match &self.answer.verdict {
-            None => None,
-            Some(Verdict::Allow) => Some(Gate::Allow),
-            Some(Verdict::Ask(reason)) => {
-                Some(ask(reason, || format!("Hook {name} wants a person to confirm this call")))
-            }
-            // A deferred call waits for someone outside, which an ask does here.
-            Some(Verdict::Defer(reason)) => Some(ask(reason, || format!("Hook {name} deferred this call"))),
-            Some(Verdict::Block(reason)) => Some(Gate::deny(format!("{name} hook error: {reason}"))),
-        };
-        let context = self.answer.context.as_ref();
-        let context =
-            context.map(|text| format!("{name} hook additional context: {text}")).into_iter().collect();
-        let proposal = Proposal { arguments: self.answer.rewrite.take(), carried };
-        self.reply(proposal, context, halt)
-    }
-
-    /// Exit code 2 and `continue: false` are no answers here, as in the client. `other` is what the hook would have run in
-    /// place of this very call, if that is something else: the call is sealed, so it is denied, with what to do instead.
-    pub(crate) fn permission_request(self, tool: &str, other: Option<&str>) -> Mapped<Permit> {
-        let halt = self.halt("PermissionRequest");
-        let decision = match (&self.answer.verdict, other) {
-            (Some(Verdict::Block(reason)), _) => Permit::deny(&**reason),
-            (Some(Verdict::Allow), Some(other)) => Permit::deny(format!(
-                "A PermissionRequest hook allows this call with other arguments only, so it was not run. Call {tool} with \
-                 these: {other}"
-            )),
-            (Some(Verdict::Allow), None) => Permit::Allow,
-            _ => Permit::Abstain,
-        };
-        self.reply(decision, Vec::new(), halt)
-    }
-
-    /// Nothing here undoes the denial. `retry` is told the model, in words of our own: what the client says is not known.
-    pub(crate) fn permission_denied(self, tool: &str) -> Mapped<Review> {
-        let retry = self.answer.retry;
-        let retry =
-            retry.then(|| format!("PermissionDenied:{tool} hook says that this call may be tried again."));
-        self.reply(Review::accept(), retry.into_iter().collect(), None)
-    }
-
-    /// A block ends the turn here, as `continue: false` does.
-    pub(crate) fn post_tool_batch(self) -> Mapped<Batched> {
-        let halt = self.halt("PostToolBatch").or_else(|| self.block().map(Reason::from));
-        let stated = self.answer.context.as_ref();
-        let stated = stated.map(|text| format!("PostToolBatch hook additional context: {text}"));
-        let context = stated.into_iter().collect();
-        self.reply(Batched {}, context, halt)
-    }
-
-    /// The client keeps the result and adds the feedback beside it.
-    pub(crate) fn post_tool_use(
-        self,
-        tool: &str,
-        command: &str,
-        replaced: Option<Content>,
-    ) -> Mapped<Review> {
-        let halt = self.halt("PostToolUse");
-        let context = self.after(&format!("PostToolUse:{tool}"), command);
-        self.reply(Review::Accept { content: replaced }, context, halt)
-    }
-
-    /// Here the client ignores `continue: false`.
-    pub(crate) fn post_tool_use_failure(self, tool: &str, command: &str) -> Mapped<Review> {
-        let context = self.after(&format!("PostToolUseFailure:{tool}"), command);
-        self.reply(Review::accept(), context, None)
-    }
-
-    fn after(&self, name: &str, command: &str) -> Vec<String> {
-        let block = self
-            .block()
-            .map(|reason| format!("{name} hook blocking error from command: \"{command}\": {reason}"));
-        let stated = self.answer.context.as_ref();
-        let stated = stated.map(|text| format!("{name} hook additional context: {text}"));
-        block.into_iter().chain(stated).collect()
-    }
-
-    /// A block leaves the conversation as it is; plain output is added to what the model is told about the summary. What would
-    /// stop it does not count.
-    pub(crate) fn pre_compact(self, command: &str) -> Mapped<Compact> {
-        let prefix = format!("[{command}]: ");
-        let decision = match self.block() {
-            Some(reason) => {
-                let reason = reason.strip_prefix(&prefix).unwrap_or(reason);
-                Compact::skip(format!("Compaction blocked by PreCompact hook: {prefix}{reason}"))
-            }
-            None => match self.answer.plain.clone() {
-                Some(instructions) => Compact::keeping(instructions),
-                None => Compact::proceed(),
-            },
-        };
-        self.reply(decision, Vec::new(), None)
-    }
-
-    /// It is too late for anything.
-    pub(crate) fn post_compact(self) -> Mapped<Noted> {
-        self.reply(Noted {}, Vec::new(), None)
-    }
-
-    /// `continue: false` ends the turn, and wins over a block of the same answer. A subagent's stop reads the same, but for its
-    /// name beside context.
-    pub(crate) fn stop(self, event: &str) -> Mapped<Continue> {
-        let halt = self.halt(event);
-        if halt.is_some() {
-            return self.reply(Continue::Abstain, Vec::new(), halt);
-        }
-        let feedback = self.block().map(|reason| format!("Stop hook feedback:\n{reason}"));
-        let stated = self.answer.context.as_ref();
-        let stated = stated.map(|text| format!("{event} hook additional context: {text}"));
-        let said: Vec<String> = feedback.into_iter().chain(stated).collect();
-        let decision = if said.is_empty() { Continue::Abstain } else { Continue::again(said.join("\n\n")) };
-        self.reply(decision, Vec::new(), None)
+        _ => Said { context: answer.context.into_iter().collect(), wakes: false },
     }
 }
 
@@ -204,8 +167,19 @@ fn ask(reason: &Option<String>, otherwise: impl FnOnce() -> String) -> Gate {
     Gate::ask(reason.clone().unwrap_or_else(otherwise))
 }
 
+/// What of the answer stands in the place of the result, and what of it does not count.
+pub(super) fn replace(answer: &mut Answer, at: &Returned) {
+    answer.replaced = replacement(super::canonical(&at.name), answer, &at.outcome);
+    if answer.replaced.is_none() && answer.output.is_some() {
+        answer.unused.push("updatedToolOutput");
+    }
+    if answer.replaced.is_none() && answer.mcp_output.is_some() {
+        answer.unused.push("updatedMCPToolOutput");
+    }
+}
+
 /// The text that a hook put in place of a result: only in the shape of that tool's own results, else it does not count.
-pub(crate) fn replacement(tool: &str, answer: &Answer, outcome: &Outcome) -> Option<Content> {
+fn replacement(tool: &str, answer: &Answer, outcome: &Outcome) -> Option<Content> {
     let mcp = tool.starts_with("mcp__");
     if mcp {
         let new = answer.mcp_output.as_ref().or(answer.output.as_ref())?;

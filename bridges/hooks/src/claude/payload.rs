@@ -3,8 +3,11 @@
 //! A payload is a projection of frozen values; nothing reads it back. Which keys stand there follows from what the session
 //! is doing, never from a template: an absent key is absent, not null.
 
-use super::{Fidelity, event::Event, farewell::OTHER, matcher::canonical, rule::resolve};
-use crate::json::write_string;
+use super::matcher::{canonical, rule::resolve};
+use crate::{
+    answer::Answer, dialect::Style, event::Event, explain::At, farewell::OTHER, json::write_string, notices,
+    options::Fidelity,
+};
 use portcullis_runtime::{
     Asking, BatchCall, CallBatch, ChildStarting, Compacting, Ended, Ending, Frozen, Outcome, Proposed,
     PutQuestion, Returned, Scene, Seq, SessionEnded, SessionId, SessionInfo, StartSource, Starting,
@@ -85,21 +88,46 @@ pub(crate) const PERMISSION_PROMPT: &str = "permission_prompt";
 /// What sets off a compaction.
 pub(crate) const AUTO: &str = "auto";
 
-/// What all payloads of a bridge share.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Style<'a> {
-    pub(crate) fidelity: Fidelity,
-    /// The folder of transcripts.
-    pub(crate) transcripts: &'a Path,
+/// What a hook of an event reads.
+pub(super) fn of(event: Event, at: At<'_>, style: Style<'_>) -> Vec<u8> {
+    let bytes = Bytes(style);
+    match at {
+        At::SessionStart(at) => bytes.session_start(at),
+        At::UserPromptSubmit(at) => bytes.prompt_submit(at),
+        At::PreToolUse(at) => bytes.pre_tool_use(at),
+        At::PermissionRequest(at) => bytes.permission_request(at),
+        At::Notification(at) => bytes.notification(at),
+        At::TurnEnd(at) => bytes.stop_failure(&at.scene, notices::failure(&at.reason).unwrap_or_default()),
+        At::PostToolBatch(at) => bytes.post_tool_batch(at),
+        At::PostToolUse(at) if event == Event::PermissionDenied => bytes.permission_denied(at),
+        At::PostToolUse(at) if event == Event::PostToolUseFailure => bytes.post_tool_use_failure(at),
+        At::PostToolUse(at) => bytes.post_tool_use(at),
+        At::Stop(at) => bytes.stop(event, at),
+        At::SubagentStart(at) => bytes.subagent_start(at),
+        At::PreCompact(at) => bytes.pre_compact(at),
+        At::PostCompact(at) => bytes.post_compact(at),
+        At::SessionEnd(at) => bytes.session_end(at),
+    }
 }
+
+/// Arguments with which a question would be allowed count if the call has others: two that are spelt alike are the same.
+pub(super) fn otherwise(answer: &mut Answer, at: &Asking, style: Style<'_>) {
+    let (bytes, tool) = (Bytes(style), canonical(&at.call.tool.name));
+    let spelt = |arguments: &Frozen| bytes.spelt(tool, arguments, &at.call.scene);
+    let wanted = answer.rewrite.take();
+    answer.other = wanted.filter(|wanted| spelt(wanted) != spelt(&at.call.arguments));
+}
+
+/// Writes payloads in a style.
+struct Bytes<'a>(Style<'a>);
 
 struct Payload<'a> {
     out: String,
     style: Style<'a>,
 }
 
-impl Style<'_> {
-    pub(crate) fn session_start(&self, input: &Starting) -> Vec<u8> {
+impl Bytes<'_> {
+    fn session_start(&self, input: &Starting) -> Vec<u8> {
         // A compaction is in the middle of what a prompt set off; every other start is before the first one.
         let prompt = input.scene.prompt.filter(|_| input.source == StartSource::Compact);
         let mut p = self.open(Event::SessionStart, &input.scene, prompt, false);
@@ -110,13 +138,13 @@ impl Style<'_> {
         p.close()
     }
 
-    pub(crate) fn prompt_submit(&self, input: &Submitted) -> Vec<u8> {
+    fn prompt_submit(&self, input: &Submitted) -> Vec<u8> {
         let mut p = self.open(Event::UserPromptSubmit, &input.scene, Some(input.from), true);
         p.text("prompt", &input.content.to_text());
         p.close()
     }
 
-    pub(crate) fn pre_tool_use(&self, input: &Proposed) -> Vec<u8> {
+    fn pre_tool_use(&self, input: &Proposed) -> Vec<u8> {
         let mut p = self.open(Event::PreToolUse, &input.scene, input.scene.prompt, true);
         p.tool(&input.tool.name, Some(&input.so_far), &input.scene);
         p.text("tool_use_id", &input.call_id);
@@ -125,7 +153,7 @@ impl Style<'_> {
 
     /// It names no call: the client's has no id here. What it suggests to allow for good is not sent either: nothing here
     /// could be changed so.
-    pub(crate) fn permission_request(&self, input: &Asking) -> Vec<u8> {
+    fn permission_request(&self, input: &Asking) -> Vec<u8> {
         let (call, scene) = (&input.call, &input.call.scene);
         let mut p = self.open(Event::PermissionRequest, scene, scene.prompt, true);
         p.tool(&call.tool.name, Some(&call.arguments), scene);
@@ -133,7 +161,7 @@ impl Style<'_> {
     }
 
     /// Of a question that a person was just put.
-    pub(crate) fn notification(&self, input: &PutQuestion) -> Vec<u8> {
+    fn notification(&self, input: &PutQuestion) -> Vec<u8> {
         let scene = input.scene();
         let mut p = self.open(Event::Notification, scene, scene.prompt, false);
         p.text(
@@ -144,7 +172,7 @@ impl Style<'_> {
         p.close()
     }
 
-    pub(crate) fn permission_denied(&self, input: &Returned) -> Vec<u8> {
+    fn permission_denied(&self, input: &Returned) -> Vec<u8> {
         let mut p = self.open(Event::PermissionDenied, &input.scene, input.scene.prompt, true);
         p.tool(&input.name, input.arguments.as_ref(), &input.scene);
         p.text("tool_use_id", &input.call_id);
@@ -152,20 +180,20 @@ impl Style<'_> {
         p.close()
     }
 
-    pub(crate) fn stop_failure(&self, scene: &Scene, failed: (&str, &str)) -> Vec<u8> {
+    fn stop_failure(&self, scene: &Scene, failed: (&str, &str)) -> Vec<u8> {
         let mut p = self.open(Event::StopFailure, scene, scene.prompt, false);
         p.text("error", failed.0);
         p.text("last_assistant_message", failed.1);
         p.close()
     }
 
-    pub(crate) fn session_end(&self, input: &SessionEnded) -> Vec<u8> {
+    fn session_end(&self, input: &SessionEnded) -> Vec<u8> {
         let mut p = self.open(Event::SessionEnd, &input.scene, input.scene.prompt, false);
         p.text("reason", OTHER);
         p.close()
     }
 
-    pub(crate) fn post_tool_batch(&self, input: &CallBatch) -> Vec<u8> {
+    fn post_tool_batch(&self, input: &CallBatch) -> Vec<u8> {
         let mut p = self.open(Event::PostToolBatch, &input.scene, input.scene.prompt, true);
         p.key("tool_calls");
         for (place, call) in input.calls.iter().enumerate() {
@@ -177,13 +205,13 @@ impl Style<'_> {
     }
 
     /// The arguments of a call as its events have them, in one spelling: two that mean the same read the same.
-    pub(crate) fn spelt(&self, tool: &str, input: &Frozen, scene: &Scene) -> String {
-        let mut p = Payload { out: String::new(), style: *self };
+    fn spelt(&self, tool: &str, input: &Frozen, scene: &Scene) -> String {
+        let mut p = Payload { out: String::new(), style: self.0 };
         p.tool(tool, Some(input), scene);
         p.out
     }
 
-    pub(crate) fn post_tool_use(&self, input: &Returned) -> Vec<u8> {
+    fn post_tool_use(&self, input: &Returned) -> Vec<u8> {
         let mut p = self.open(Event::PostToolUse, &input.scene, input.scene.prompt, true);
         p.tool(&input.name, input.arguments.as_ref(), &input.scene);
         p.key("tool_response");
@@ -193,7 +221,7 @@ impl Style<'_> {
         p.close()
     }
 
-    pub(crate) fn post_tool_use_failure(&self, input: &Returned) -> Vec<u8> {
+    fn post_tool_use_failure(&self, input: &Returned) -> Vec<u8> {
         let mut p = self.open(Event::PostToolUseFailure, &input.scene, input.scene.prompt, true);
         p.tool(&input.name, input.arguments.as_ref(), &input.scene);
         p.text("tool_use_id", &input.call_id);
@@ -204,19 +232,19 @@ impl Style<'_> {
         p.close()
     }
 
-    pub(crate) fn subagent_start(&self, input: &ChildStarting) -> Vec<u8> {
+    fn subagent_start(&self, input: &ChildStarting) -> Vec<u8> {
         self.open(Event::SubagentStart, &input.scene, input.scene.prompt, false).close()
     }
 
     /// Nobody asks for a compaction here but the limit, so it has no instructions of a person's.
-    pub(crate) fn pre_compact(&self, input: &Compacting) -> Vec<u8> {
+    fn pre_compact(&self, input: &Compacting) -> Vec<u8> {
         let mut p = self.open(Event::PreCompact, &input.scene, input.scene.prompt, false);
         p.text("trigger", AUTO);
         p.raw("custom_instructions", "null");
         p.close()
     }
 
-    pub(crate) fn post_compact(&self, input: &Summarised) -> Vec<u8> {
+    fn post_compact(&self, input: &Summarised) -> Vec<u8> {
         let mut p = self.open(Event::PostCompact, &input.scene, input.scene.prompt, false);
         p.text("trigger", AUTO);
         p.text("compact_summary", &input.summary.to_text());
@@ -224,11 +252,11 @@ impl Style<'_> {
     }
 
     /// Of a session, or of a subagent: what differs is the base, and where the agent's own transcript would be.
-    pub(crate) fn stop(&self, event: Event, input: &Ending) -> Vec<u8> {
+    fn stop(&self, event: Event, input: &Ending) -> Vec<u8> {
         let mut p = self.open(event, &input.scene, input.scene.prompt, true);
         p.raw("stop_hook_active", if input.forced_in_turn > 0 { "true" } else { "false" });
         if event == Event::SubagentStop {
-            let path = agent_transcript(self.transcripts, &input.scene.session);
+            let path = agent_transcript(self.0.transcripts, &input.scene.session);
             p.text("agent_transcript_path", &path.to_string_lossy());
         }
         p.text("last_assistant_message", &input.last_text);
@@ -239,11 +267,11 @@ impl Style<'_> {
 
     /// The keys every payload begins with.
     fn open(&self, event: Event, scene: &Scene, prompt: Option<Seq>, mode: bool) -> Payload<'_> {
-        let mut p = Payload { out: String::from("{"), style: *self };
+        let mut p = Payload { out: String::from("{"), style: self.0 };
         let session = &scene.session;
         // A subagent's hooks are told the conversation it belongs to.
         p.text("session_id", session.root.as_str());
-        p.text("transcript_path", &transcript(self.transcripts, &session.root).to_string_lossy());
+        p.text("transcript_path", &transcript(self.0.transcripts, &session.root).to_string_lossy());
         p.text("cwd", &scene.session.cwd.to_string_lossy());
         if let Some(prompt) = prompt {
             p.text("prompt_id", &prompt_id(&session.id, prompt));
@@ -283,7 +311,7 @@ fn prompt_id(session: &SessionId, prompt: Seq) -> String {
 }
 
 /// A UUID (version 8) of the first half of a digest.
-pub(super) fn uuid(digest: &[u8]) -> String {
+pub(crate) fn uuid(digest: &[u8]) -> String {
     let mut bytes = [0; 16];
     bytes.copy_from_slice(&digest[..16]);
     bytes[6] = bytes[6] & 0x0f | 0x80;

@@ -9,7 +9,7 @@ use portcullis::{
     Answer, Body, Content, Continue, Ending, Event as Happened, Execution, ForkAt, Gate, Limits,
     MemoryJournal, Model, ModelError, ModelEvent, ModelRequest, Reason, Role, Runtime, ScriptedModel, Seq,
     Session, SessionAdvisor, SessionId, SessionOptions,
-    hooks::{ClaudeHooks, Report},
+    hooks::{Hooks, Report},
     journal::{Fault, JournalError},
 };
 use std::{
@@ -66,7 +66,7 @@ struct House<'c> {
     reports: Vec<Report>,
     asked: Asked,
     /// The hooks of the last process, and what those came to that nobody waited for.
-    hooks: Option<Arc<ClaudeHooks>>,
+    hooks: Option<Arc<Hooks>>,
     told: Told,
     /// The session of the last process.
     last: Option<SessionId>,

@@ -5,7 +5,7 @@ use super::feed::Feed;
 use crate::scratch::copy;
 use portcullis::{
     Scene, SessionAdvisor, SessionId, SessionInfo,
-    hooks::{ClaudeHooks, Fidelity, Late, Layers, Options, Overlays, PluginLayer, Report},
+    hooks::{ClaudeHooks, Fidelity, Hooks, Late, Layers, Options, Overlays, PluginLayer, Report},
 };
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -124,7 +124,7 @@ impl Stage {
     }
 
     /// The case's hooks, loaded anew as another process would.
-    pub(super) fn hooks(&self, advisor: SessionAdvisor, told: &Told) -> (Arc<ClaudeHooks>, Vec<Report>) {
+    pub(super) fn hooks(&self, advisor: SessionAdvisor, told: &Told) -> (Arc<Hooks>, Vec<Report>) {
         let told = told.clone();
         let tell = move |late| told.lock().unwrap_or_else(PoisonError::into_inner).push(late);
         ClaudeHooks::load_with(&self.project, self.options.clone().advisor(advisor).late(tell))
