@@ -2,6 +2,7 @@
 
 use crate::{event::Event, options::Fidelity, records::Would};
 use portcullis_runtime::{BoxError, Content, Failure, Frozen, OwnRecord, Reason, Reply};
+use std::path::PathBuf;
 
 /// What a hook's run comes to.
 #[derive(Debug, Default, PartialEq)]
@@ -107,6 +108,8 @@ pub(crate) struct Heard {
     pub(crate) subject: String,
     /// The command as configured.
     pub(crate) command: String,
+    /// The file that it stands in, and its place among the handlers.
+    pub(crate) place: (PathBuf, usize),
     pub(crate) answer: Answer,
     pub(crate) records: Vec<OwnRecord>,
 }

@@ -19,6 +19,8 @@ pub(crate) struct Definition {
     pub(crate) event: Event,
     /// Where it stands in its file, from 1.
     pub(crate) line: usize,
+    /// Its place among the handlers of the files, from 0, as its client counts.
+    pub(crate) order: usize,
     pub(crate) matcher_text: Option<Arc<str>>,
     pub(crate) matcher: Arc<Matcher>,
     pub(crate) written: Written,

@@ -12,7 +12,7 @@ use crate::{
 use futures::future::BoxFuture;
 use portcullis_process::{Finished, SpawnError};
 use portcullis_runtime::{
-    Batched, Compact, Continue, Frozen, Noted, Permit, Proposal, Review, Scene, Started, Submit,
+    Batched, Compact, Continue, Frozen, Noted, Permit, Proposal, Review, Scene, SessionId, Started, Submit,
 };
 use std::{
     ffi::OsString,
@@ -80,6 +80,9 @@ pub(crate) trait Dialect: Send + Sync + 'static {
 
     /// Hooks of the event may say what later commands find in their environment.
     fn exports(&self, event: Event) -> bool;
+
+    /// The name by which hooks know a subagent.
+    fn agent_id(&self, session: &SessionId) -> String;
 
     /// Where transcripts are, in a project.
     fn transcripts(&self) -> &'static str;

@@ -4,7 +4,7 @@
 //! is recorded or logged, and only its owner may look into the folder.
 
 use crate::{
-    dialect::Variables,
+    dialect::{Dialect, Variables},
     event::Event,
     hook::{Hook, Work},
 };
@@ -32,6 +32,11 @@ impl Exports {
     pub(crate) fn new(folder: PathBuf) -> Exports {
         // Hooks start in a directory of their own.
         Exports { folder: std::path::absolute(&folder).unwrap_or(folder) }
+    }
+
+    /// Whether hooks of a dialect write any.
+    pub(crate) fn of_dialect(dialect: &dyn Dialect) -> bool {
+        EVENTS.iter().any(|event| dialect.exports(*event))
     }
 
     /// A session's folder, which its subagents share.

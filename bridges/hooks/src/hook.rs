@@ -16,9 +16,9 @@ use crate::{
 use futures::future::LocalBoxFuture;
 use portcullis_runtime::{
     AfterCompaction, Asking, Batched, BoxError, CallBatch, ChildStarting, Compact, Compacting, Compaction,
-    Continue, Ending as TurnEnding, Frozen, Handler, HandlerId, Noted, Permission, Permit, PostExecute,
-    PromptSubmit, Proposal, Proposed, Reply, Returned, Review, Rewrite, SessionStart, Started, Starting,
-    SubagentStart, Submit, Submitted, Summarised, ToolBatch, TurnContinuation,
+    Continue, Ending as TurnEnding, Frozen, Handler, HandlerId, Noted, OwnRecord, Permission, Permit,
+    PostExecute, PromptSubmit, Proposal, Proposed, Reply, Returned, Review, Rewrite, SessionStart, Started,
+    Starting, SubagentStart, Submit, Submitted, Summarised, ToolBatch, TurnContinuation,
 };
 use std::{path::Path, sync::Arc};
 
@@ -118,8 +118,14 @@ impl Hook {
     }
 
     fn silence(&self, subject: String) -> Heard {
+        self.says(subject, Answer::default(), Vec::new())
+    }
+
+    /// What it said, with whom it was.
+    pub(crate) fn says(&self, subject: String, answer: Answer, records: Vec<OwnRecord>) -> Heard {
         let (event, command) = (self.definition.event, self.command().to_owned());
-        Heard { event, subject, command, answer: Answer::default(), records: Vec::new() }
+        let place = (self.origin.path.clone(), self.definition.order);
+        Heard { event, subject, command, place, answer, records }
     }
 }
 

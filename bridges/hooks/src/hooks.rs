@@ -236,6 +236,11 @@ impl Hooks {
         self.house.fidelity
     }
 
+    /// The `agent_id` that hooks in this subagent's session are told.
+    pub fn agent_id(&self, session: &SessionId) -> String {
+        self.house.dialect.agent_id(session)
+    }
+
     /// The `transcript_path` that hooks of this session, and of its subagents, are told.
     pub fn transcript(&self, session: &SessionId) -> PathBuf {
         self.house.transcripts.place_of(session)
@@ -248,7 +253,10 @@ impl Hooks {
     /// # Errors
     /// What the file system says.
     pub fn exports(&self, session: &SessionInfo) -> io::Result<Vec<PathBuf>> {
-        self.house.exports.written(session)
+        match Exports::of_dialect(self.house.dialect) {
+            true => self.house.exports.written(session),
+            false => Ok(Vec::new()),
+        }
     }
 
     /// How many handlers were loaded.

@@ -126,8 +126,7 @@ impl Hook {
             answer = answer.in_shadow();
         }
         dialect.bound(&mut answer, &self.definition, scene, self.house.transcripts.folder()).await;
-        let (event, command) = (self.definition.event, self.command().to_owned());
-        Heard { event, subject, command, answer, records }
+        self.says(subject, answer, records)
     }
 
     fn process(

@@ -102,6 +102,28 @@ impl<L> Options<L> {
         self
     }
 
+    /// The same for other files, such as those of another client.
+    pub fn for_files<M>(self, layers: M) -> Options<M> {
+        Options {
+            layers,
+            overlays: self.overlays,
+            fidelity: self.fidelity,
+            on_failure: self.on_failure,
+            default_timeout: self.default_timeout,
+            max_timeout: self.max_timeout,
+            shadow: self.shadow,
+            each: self.each,
+            transcripts: self.transcripts,
+            exports: self.exports,
+            permits: self.permits,
+            env: self.env,
+            only: self.only,
+            advisor: self.advisor,
+            mcp: self.mcp,
+            late: self.late,
+        }
+    }
+
     /// How closely the client is followed.
     pub fn fidelity(mut self, fidelity: Fidelity) -> Self {
         self.fidelity = Some(fidelity);
@@ -142,29 +164,6 @@ impl<L> Options<L> {
     pub fn each(mut self, change: impl Fn(&HookInfo, &mut HookTerms) + Send + Sync + 'static) -> Self {
         self.each = Some(Arc::new(change));
         self
-    }
-
-    /// The same for files that are already read.
-    pub(crate) fn apart(self) -> (L, Options<()>) {
-        let rest = Options {
-            layers: (),
-            overlays: self.overlays,
-            fidelity: self.fidelity,
-            on_failure: self.on_failure,
-            default_timeout: self.default_timeout,
-            max_timeout: self.max_timeout,
-            shadow: self.shadow,
-            each: self.each,
-            transcripts: self.transcripts,
-            exports: self.exports,
-            permits: self.permits,
-            env: self.env,
-            only: self.only,
-            advisor: self.advisor,
-            mcp: self.mcp,
-            late: self.late,
-        };
-        (self.layers, rest)
     }
 
     pub(crate) fn said(&self) -> Said {

@@ -75,10 +75,9 @@ impl ClaudeHooks {
     pub fn load_with(project_dir: impl AsRef<Path>, options: Options) -> (Arc<Hooks>, Vec<Report>) {
         let project_dir = project_dir.as_ref();
         let project = std::path::absolute(project_dir).unwrap_or_else(|_| project_dir.to_owned());
-        let (layers, options) = options.apart();
         let mut reports = Vec::new();
-        let loaded = config::layers::load(&project, &layers, &options.env, &mut reports);
-        let hooks = Hooks::settle(&Claude, project, options, loaded, &mut reports);
+        let loaded = config::layers::load(&project, &options.layers, &options.env, &mut reports);
+        let hooks = Hooks::settle(&Claude, project, options.for_files(()), loaded, &mut reports);
         (hooks, reports)
     }
 
@@ -185,6 +184,10 @@ impl Dialect for Claude {
 
     fn exports(&self, event: Event) -> bool {
         event == Event::SessionStart
+    }
+
+    fn agent_id(&self, session: &SessionId) -> String {
+        payload::agent_id(session)
     }
 
     fn transcripts(&self) -> &'static str {

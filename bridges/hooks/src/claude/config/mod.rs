@@ -312,6 +312,7 @@ impl Reader<'_> {
                         self.definitions.push(Definition {
                             event,
                             line: json::line(self.text, handler.at),
+                            order: self.definitions.len(),
                             matcher_text: matcher.map(|(_, text)| text.into()),
                             matcher: if found.never {
                                 Arc::new(Matcher::Never(String::new()))
