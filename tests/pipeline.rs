@@ -80,6 +80,17 @@ impl Wrapper for BrokenWrapper {
     }
 }
 
+struct BrokenLook(How);
+
+impl StartObserver for BrokenLook {
+    fn observe(&self, _: TurnStarting) -> LocalBoxFuture<'_, Ready> {
+        Box::pin(failing(self.0, Ready::default()))
+    }
+    fn limit(&self) -> Duration {
+        BRIEFLY
+    }
+}
+
 struct BrokenTool(How);
 
 impl Tool for BrokenTool {
@@ -118,6 +129,7 @@ fn break_at(at: &mut Registrar<'_>, point: Point, how: How) {
             _ = at.handler::<TurnContinuation>("broken", Broken(how, || Continue::again("go on")));
         }
         Point::Stop => _ = at.handler::<TurnStop>("broken", Broken(how, || StopTurn::Abstain)),
+        Point::TurnStart => _ = at.turn_start_by("broken", BrokenLook(how)),
         Point::Asked => _ = at.asked("broken", |_| panic!("a secret detail")),
         Point::Compacted => _ = at.handler::<AfterCompaction>("broken", Broken(how, Noted::default)),
         Point::TurnEnd => _ = at.turn_end("broken", |_| panic!("a secret detail")),
@@ -172,7 +184,14 @@ async fn means(point: Point, how: How) {
     let all = house.journal.sessions().await.unwrap();
     let logs: Vec<Arc<Record>> = all.iter().flat_map(|head| house.journal.records(&head.session)).collect();
     let decided: Vec<DecisionRecorded> = decisions(&logs).into_iter().filter(|d| d.point == point).collect();
-    let unrecorded = [Point::Execute, Point::Result, Point::TurnEnd, Point::SubagentEnd, Point::SessionEnd];
+    let unrecorded = [
+        Point::TurnStart,
+        Point::Execute,
+        Point::Result,
+        Point::TurnEnd,
+        Point::SubagentEnd,
+        Point::SessionEnd,
+    ];
     let recorded = !unrecorded.contains(&point);
     assert_eq!(!decided.is_empty(), recorded, "{why}");
     for decision in decided {
@@ -251,6 +270,7 @@ async fn a_broken_observer_is_reported() {
     every_way(Point::Result, &[How::Created]).await;
     every_way(Point::TurnEnd, &[How::Created]).await;
     every_way(Point::SessionEnd, &[How::Created]).await;
+    every_way(Point::TurnStart, &[How::Created, How::Polled, How::Dropped, How::Spins]).await;
 }
 
 #[tokio::test]

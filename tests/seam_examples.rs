@@ -4,6 +4,7 @@ mod support;
 
 use portcullis::*;
 use std::{
+    path::PathBuf,
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -374,6 +375,29 @@ async fn subagent_end_observes() {
     let house = digging().open(|at| subagent_end(at, reports.clone())).await;
     house.prompt("go").await;
     assert_eq!(*reports.lock().unwrap(), ["digger: gold"]);
+    house.close().await;
+}
+
+fn turn_start(at: &mut Registrar<'_>, rules: Arc<Mutex<String>>, file: PathBuf) {
+    at.turn_start("rules", async move |_| {
+        let file = file.clone();
+        let read = tokio::task::spawn_blocking(move || std::fs::read_to_string(file));
+        if let Ok(Ok(now)) = read.await {
+            *rules.lock().unwrap() = now;
+        }
+    });
+}
+
+#[tokio::test]
+async fn turn_start_is_waited_for() {
+    let (dir, rules) = (tempfile::tempdir().unwrap(), Arc::new(Mutex::new(String::from("none"))));
+    let file = dir.path().join("rules");
+    let house = Plan::new(Says::calls(&[])).open(|at| turn_start(at, rules.clone(), file.clone())).await;
+    house.prompt("go").await;
+    assert_eq!(*rules.lock().unwrap(), "none");
+    std::fs::write(&file, "be kind").unwrap();
+    house.prompt("go on").await;
+    assert_eq!(*rules.lock().unwrap(), "be kind");
     house.close().await;
 }
 

@@ -12,7 +12,13 @@ use support::*;
 /// One handler at every point, with an effect that shows.
 fn at_every_point(at: &mut Registrar<'_>, seen: &Arc<Mutex<Vec<String>>>) {
     let (results, ends, turns, summaries) = (seen.clone(), seen.clone(), seen.clone(), seen.clone());
-    let over = seen.clone();
+    let (over, starts) = (seen.clone(), seen.clone());
+    at.depth(0..=0, |at| {
+        at.turn_start("looks", async move |turn| {
+            let scene = turn.scene;
+            starts.lock().unwrap().push(format!("begins {} {}", scene.session.id, scene.turn));
+        });
+    });
     at.session_start("start", async |_| Reply::new(Started {}).context("you are in a castle"));
     at.subagent_start("start", async |_| Reply::new(Started {}).context("you dig"));
     at.depth(0..=0, |at| {
@@ -142,7 +148,8 @@ async fn every_seam_fires_with_its_effect_in_the_log() {
         results.iter().map(|r| format!("result Echo {}", r.content.to_text())).take(3).collect();
     let all = seen.clone();
     let seen = seen.lock().unwrap().clone();
-    assert_eq!(seen[..3], kept);
+    assert_eq!(seen[0], "begins s 1");
+    assert_eq!(seen[1..4], kept);
     let ends = [
         "over s.1-1-3-0 1 completed",
         "end digger completed found gold",
@@ -150,7 +157,7 @@ async fn every_seam_fires_with_its_effect_in_the_log() {
         "summary a castle, and where the gold is",
         "over s 1 completed",
     ];
-    assert_eq!(seen[3..], ends);
+    assert_eq!(seen[4..], ends);
     assert!(log.iter().any(|r| matches!(&r.body, Body::SubagentEnded(e) if e.outcome.is_success())));
     // Continuation forces the second and the third step; turn-stop ends the turn behind the latter all the same.
     assert_eq!(texts(&log, "steering/message").first().map(String::as_str), Some("look once more"));
@@ -170,8 +177,15 @@ async fn every_seam_fires_with_its_effect_in_the_log() {
         .flat_map(|r| decisions(std::slice::from_ref(r)))
         .map(|d| d.point)
         .collect();
-    let observed =
-        [Point::Execute, Point::Asked, Point::Result, Point::TurnEnd, Point::SubagentEnd, Point::SessionEnd];
+    let observed = [
+        Point::TurnStart,
+        Point::Execute,
+        Point::Asked,
+        Point::Result,
+        Point::TurnEnd,
+        Point::SubagentEnd,
+        Point::SessionEnd,
+    ];
     assert_eq!(decided, Point::ALL.into_iter().filter(|p| !observed.contains(p)).collect());
     house.close().await;
     assert_eq!(all.lock().unwrap().last().map(String::as_str), Some("left s 1"), "the child's end is none");
@@ -180,6 +194,7 @@ async fn every_seam_fires_with_its_effect_in_the_log() {
 /// What a handler at a point may do, and when it fires: the two columns that the types do not say.
 fn may_and_fires(point: Point) -> (&'static str, &'static str) {
     match point {
+        Point::TurnStart => ("observe", "once a turn, before anything of it is done; the turn waits"),
         Point::SessionStart => {
             ("add context", "once a start or resume, before the next turn's first request")
         }

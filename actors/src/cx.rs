@@ -53,6 +53,8 @@ pub(crate) struct SessionCx {
     pub(crate) hops: Cell<u64>,
     pub(crate) pass: Pass,
     pub(crate) pulse: Pulse,
+    /// How often registrations had changed when what is in force was last put on record.
+    pub(crate) registrations: Cell<u64>,
     /// The counts when the last turn ended.
     pub(crate) counted: Cell<TurnCost>,
     /// A subagent's.

@@ -1,8 +1,8 @@
 //! A session's end: its observers are told, and waited for, before the pen is given back.
 
 use crate::{contain::contain, cx::SessionCx};
-use portcullis_runtime::{At, Body, Draft, HandlerId, OwnRecord, Point, Scene, SessionEnded};
-use std::time::Instant;
+use portcullis_runtime::{At, Body, Draft, EndObserver, HandlerId, OwnRecord, Point, Scene, SessionEnded};
+use std::time::{Duration, Instant};
 use tokio::time::timeout;
 
 impl SessionCx {
@@ -23,32 +23,48 @@ impl SessionCx {
         let scene = self.ledger.read(|s| Scene::new(self.info.clone(), s.turns(), 0, s.last_prompt()));
         let ended = SessionEnded::new(scene);
         for observer in observers.iter().filter(|o| o.matches.fit(&ended.scene, None)) {
-            let left = left();
-            if left.is_zero() {
-                tracing::warn!(session = %self.info.id, observer = %observer.id, "the shutdown's limit left no time for it");
-                continue;
-            }
-            let watched = self.watched(observer.id.clone(), Some(Point::SessionEnd));
-            match contain(watched, Some(left), || observer.run.observe(ended.clone())).await {
-                Ok(records) => self.keep(&observer.id, records),
+            let watched = || self.watched(observer.id.clone(), Some(Point::SessionEnd));
+            match watched().contain_sync(|| observer.run.plan(&ended)) {
+                Ok(None) => self.tell_end(&observer.id, &*observer.run, &ended, left()).await,
+                Ok(Some(planned)) => {
+                    for (handler, run) in planned {
+                        let id = HandlerId { owner: observer.id.owner.clone(), handler };
+                        self.tell_end(&id, &*run, &ended, left()).await;
+                    }
+                }
                 Err(failure) => tracing::error!(observer = %observer.id, %failure, "an observer failed"),
             }
         }
     }
 
-    /// The pen is given back behind these.
-    fn keep(&self, by: &HandlerId, records: Vec<OwnRecord>) {
-        if records.is_empty() {
+    async fn tell_end(&self, id: &HandlerId, run: &dyn EndObserver, ended: &SessionEnded, left: Duration) {
+        if left.is_zero() {
+            tracing::warn!(session = %self.info.id, observer = %id, "the shutdown's limit left no time for it");
             return;
+        }
+        let watched = self.watched(id.clone(), Some(Point::SessionEnd));
+        match contain(watched, Some(left), || run.observe(ended.clone())).await {
+            // The pen is given back behind these.
+            Ok(records) => _ = self.keep(id, records),
+            Err(failure) => tracing::error!(observer = %id, %failure, "an observer failed"),
+        }
+    }
+
+    /// Puts an observer's records into the log; false when they do not stand there.
+    pub(crate) fn keep(&self, by: &HandlerId, records: Vec<OwnRecord>) -> bool {
+        if records.is_empty() {
+            return true;
         }
         // A record that only the runtime may write would not be believed anyway; whoever tries it has failed.
         if let Some(forged) = records.iter().find(|own| !Body::may_be_owned(&own.kind)) {
             tracing::error!(observer = %by, kind = %forged.kind, "an observer failed: it may not write such a record");
-            return;
+            return false;
         }
         let drafts = records.into_iter().map(|own| Draft::new(At::session(), Body::Own(own))).collect();
-        if let Err(error) = self.ledger.commit(drafts) {
-            tracing::warn!(session = %self.info.id, %error, "what an observer said of the session's end is not on record");
+        let kept = self.ledger.commit(drafts);
+        if let Err(error) = &kept {
+            tracing::warn!(session = %self.info.id, observer = %by, %error, "what an observer said is not on record");
         }
+        kept.is_ok()
     }
 }

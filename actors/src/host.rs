@@ -28,7 +28,7 @@ use std::{
     collections::HashMap,
     panic::AssertUnwindSafe,
     rc::Rc,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError, atomic::Ordering},
     time::{Duration, Instant},
 };
 
@@ -359,8 +359,10 @@ pub(crate) async fn open_session(
             Arc::new(new.stored(shared.journal.clone()))
         }
     };
-    if state.config() != Some(&profile.config.digest) {
-        drafts.push(Draft::new(At::session(), profile.config.clone()));
+    let registrations = shared.registrations.load(Ordering::Acquire);
+    let config = profile.in_force();
+    if state.config() != Some(&config.digest) {
+        drafts.push(Draft::new(At::session(), config.into_owned()));
     }
     let records = seal(&mut state, drafts, &id)?;
     if let Some(cue) = &cue {
@@ -423,6 +425,7 @@ pub(crate) async fn open_session(
         hops: Default::default(),
         pass: Pass::new(kit.admission),
         pulse: kit.pulse,
+        registrations: Cell::new(registrations),
         counted: Default::default(),
         driving: Default::default(),
         turn_over: Default::default(),

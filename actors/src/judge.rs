@@ -291,7 +291,7 @@ impl<'c, S: Seam> Judging<'c, S> {
     }
 }
 
-async fn unless_cancelled<T>(
+pub(crate) async fn unless_cancelled<T>(
     cx: &SessionCx,
     work: impl Future<Output = T> + Unpin,
     cancel: &Cancel,

@@ -28,6 +28,7 @@ mod judge;
 mod late;
 mod leave;
 mod ledger;
+mod opening;
 mod pipeline;
 mod presence;
 mod registry;

@@ -17,12 +17,13 @@ use portcullis_runtime::{
     Registered, Registrar, RequestHeader, SessionId, Settle, Table, TokenId, ToolHeader, plan::TableError,
 };
 use std::{
+    borrow::Cow,
     collections::hash_map::RandomState,
     fmt,
     hash::{BuildHasher, BuildHasherDefault, Hasher},
     io,
     path::PathBuf,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError, atomic::AtomicU64},
     thread,
     time::{Duration, Instant},
 };
@@ -142,6 +143,8 @@ pub(crate) struct Shared {
     /// How often inboxes are looked into; the host that takes it does.
     pub(crate) inbox_every: Mutex<Option<Duration>>,
     pub(crate) inbox: Inbox,
+    /// How often handlers have come or gone behind a turn's start.
+    pub(crate) registrations: AtomicU64,
 }
 
 /// Hashes a token's id by its counter, which no two tokens of this runtime share: nothing from outside is hashed here.
@@ -191,6 +194,15 @@ pub(crate) struct Profile {
 }
 
 impl Profile {
+    /// What is in force now: as when the session was opened, unless a turn's start may have changed that.
+    pub(crate) fn in_force(&self) -> Cow<'_, ConfigInForce> {
+        if self.table.start_observers.is_empty() {
+            return Cow::Borrowed(&self.config);
+        }
+        let (model, limits) = (self.config.model.clone(), self.config.limits);
+        Cow::Owned(in_force(&self.table.introspect(), model, limits))
+    }
+
     pub(crate) fn new(table: Table, model: Arc<str>, system: Arc<str>, limits: Limits) -> Profile {
         let config = in_force(&table.introspect(), model.clone(), limits);
         let tools = table
@@ -342,6 +354,7 @@ impl Runtime {
             asks_expire_after: config.asks_expire_after,
             inbox_every: Mutex::new(config.inbox_every),
             inbox: Inbox::default(),
+            registrations: AtomicU64::new(0),
         });
         let (ready, started) = oneshot::channel();
         let (end, ended) = oneshot::channel();

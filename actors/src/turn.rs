@@ -34,6 +34,13 @@ impl Driver {
         let _admitted = self.cx.pass.turn().await;
         let mut passed: Option<Passed> = None;
         let mut span = tracing::Span::none();
+        if !self.cx.profile.table.start_observers.is_empty() {
+            match Box::pin(self.cx.tell_turn_start(&self.cancel)).await {
+                // The law winds down: the cancel is noted at the top of the loop.
+                Err(Stop::Cancelled) if self.cancel.is_cancelled() => {}
+                told => told?,
+            }
+        }
         loop {
             self.note_cancel()?;
             if span.is_none()

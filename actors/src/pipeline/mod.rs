@@ -222,7 +222,8 @@ impl Trip {
         if !table.is_bare::<PreExecute>() {
             return None;
         }
-        if !table.guards.is_empty() || !table.is_bare::<Permission>() {
+        let replayed = self.cx.cue.as_ref().is_some_and(|cue| cue.guarded);
+        if replayed || table.guards().next().is_some() || !table.is_bare::<Permission>() {
             return Some(Point::PreExecute);
         }
         // Overlapping calls wait for their places before their results.
@@ -349,15 +350,15 @@ impl Trip {
     /// C-PIPE-4: after the whole gate, synchronously; a guard that fails denies.
     fn guards(&self) -> Result<(), Stop> {
         let table = &self.cx.profile.table;
-        if table.guards.is_empty() {
-            return Ok(());
-        }
         if let Some(cue) = &self.cx.cue {
             return replay::guards(&self.cx, cue, &self.at, &self.subject);
         }
+        if table.guards().next().is_none() {
+            return Ok(());
+        }
         let Some(execution) = self.execution() else { return Ok(()) };
         let mut made = Vec::new();
-        for (order, guard) in table.guards.iter().enumerate() {
+        for (order, guard) in table.guards().enumerate() {
             if !guard.matches.fit(&execution.scene, Some(&execution.tool.name)) {
                 continue;
             }

@@ -50,6 +50,8 @@ pub struct Taken {
 pub(crate) struct Cue {
     pub(super) script: Arc<Script>,
     pub(super) life: Range<usize>,
+    /// Guards decided, whoever was registered when it began.
+    pub(crate) guarded: bool,
     /// How many records stand.
     head: watch::Sender<usize>,
     inner: Mutex<Inner>,
@@ -67,7 +69,8 @@ struct Inner {
 impl Cue {
     pub(super) fn new(script: Arc<Script>, life: Range<usize>) -> Cue {
         let head = watch::Sender::new(life.start);
-        Cue { script, life, head, inner: Mutex::default() }
+        let guarded = script.points(&life).contains(&Point::Guard);
+        Cue { script, life, guarded, head, inner: Mutex::default() }
     }
 
     fn inner(&self) -> MutexGuard<'_, Inner> {

@@ -13,6 +13,8 @@ pub(crate) struct Script {
     pub(super) log: Vec<Arc<Record>>,
     /// Its processes, one after the other: each from where it opened the session to where it was left.
     pub(super) lives: Vec<Range<usize>>,
+    /// What each of them began under, where its opening says so.
+    configs: Vec<Option<usize>>,
     /// At its end nothing is owed.
     pub(super) at_rest: bool,
     /// Where its turns end.
@@ -53,10 +55,16 @@ impl Script {
         let mut bounds: Vec<usize> = [own].into_iter().chain(resumed).collect();
         bounds.dedup();
         let ends = bounds.iter().skip(1).copied().chain([log.len()]);
-        let lives = bounds.iter().copied().zip(ends).map(|(from, to)| from..to).collect();
+        let lives: Vec<Range<usize>> = bounds.iter().copied().zip(ends).map(|(from, to)| from..to).collect();
+        let opened_with = |life: &Range<usize>| {
+            let opens = |body: &Body| matches!(body, Body::SessionCreated(_) | Body::SessionResumed(_));
+            let behind = life.clone().find(|n| !opens(&log[*n].body))?;
+            matches!(log[behind].body, Body::ConfigInForce(_)).then_some(behind)
+        };
+        let configs = lives.iter().map(opened_with).collect();
         let at_rest = matches!(state.next(None), portcullis_runtime::law::Next::Idle);
         let ends = (0..log.len()).filter(|n| matches!(log[*n].body, Body::TurnEnd(_))).collect();
-        Script { log, lives, at_rest, ends }
+        Script { log, lives, configs, at_rest, ends }
     }
 
     /// The turn that is open there, or that opens next: nothing that is asked within it is answered elsewhere.
@@ -70,19 +78,20 @@ impl Script {
         self.log.get(n).map(|record| &record.body)
     }
 
-    /// The configuration and the request header that a life runs under, as far as the log knows them.
+    /// The configuration and the request header that a life begins under, as far as the log knows them.
     pub(super) fn profile(&self, life: &Range<usize>) -> (Option<&ConfigInForce>, Option<&HeaderChanged>) {
-        let config = |record: &'_ Arc<Record>| matches!(record.body, Body::ConfigInForce(_));
-        let header = |record: &'_ Arc<Record>| matches!(record.body, Body::HeaderChanged(_));
-        let find = |is: &dyn Fn(&Arc<Record>) -> bool| {
-            let within = self.log[life.clone()].iter().find(|record| is(record));
-            within.or_else(|| self.log[..life.start].iter().rev().find(|record| is(record)))
-        };
-        let config = find(&config).and_then(|record| match &record.body {
+        let before = |is: fn(&Body) -> bool| self.log[..life.start].iter().rev().find(|r| is(&r.body));
+        let own = self.lives.iter().position(|one| one == life).and_then(|place| self.configs[place]);
+        let config = own.map(|place| &self.log[place]);
+        let config = config.or_else(|| before(|body| matches!(body, Body::ConfigInForce(_))));
+        let is_header = |body: &Body| matches!(body, Body::HeaderChanged(_));
+        let header = self.log[life.clone()].iter().find(|record| is_header(&record.body));
+        let header = header.or_else(|| before(is_header));
+        let config = config.and_then(|record| match &record.body {
             Body::ConfigInForce(config) => Some(config),
             _ => None,
         });
-        let header = find(&header).and_then(|record| match &record.body {
+        let header = header.and_then(|record| match &record.body {
             Body::HeaderChanged(header) => Some(header),
             _ => None,
         });
@@ -124,6 +133,8 @@ impl Script {
                 | Body::SessionWithdrawn(_)
                 | Body::SessionClosed(_),
             ) => true,
+            // What changed in the middle of a life was no work of the session's.
+            Some(Body::ConfigInForce(_)) => !self.configs.contains(&Some(n)),
             // An owner's record goes with the decision behind it.
             Some(Body::Own(_)) => self.decision_behind(n).is_none(),
             _ => false,

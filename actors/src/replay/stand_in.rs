@@ -79,6 +79,7 @@ pub(super) fn table(
                     next.run().await
                 });
             }
+            Point::TurnStart => _ = at.turn_start(&id.handler, async |_| {}),
             // Told what is committed, they decide nothing.
             Point::Result => _ = at.result(&id.handler, |_| {}),
             Point::Asked => _ = at.asked(&id.handler, |_| {}),

@@ -315,6 +315,11 @@ impl State {
         self.turn.as_ref().map_or(0, |t| t.steps)
     }
 
+    /// True when a turn is open and nothing is done in it yet: none of what it took, and no step.
+    pub fn is_turn_new(&self) -> bool {
+        self.turn.as_ref().is_some_and(|t| t.settled == 0 && t.steps == 0 && t.cancelled.is_none())
+    }
+
     /// The prompt that the open turn is working on.
     pub fn current_prompt(&self) -> Option<Seq> {
         self.turn.as_ref().and_then(|t| t.prompt)

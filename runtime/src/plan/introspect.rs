@@ -21,7 +21,7 @@ pub struct Registered {
     /// What a failure means.
     pub on_failure: Arc<str>,
     /// The time limit in milliseconds; `None` for guards, wrappers and observers, which have none of their own, but for
-    /// observers of a session's end that say so.
+    /// observers of a turn's start, and of a session's end that say so.
     pub limit_ms: Option<u64>,
     /// The place in its point's order, from 0.
     pub order: u32,
@@ -39,7 +39,7 @@ impl Registered {
         limit: Option<Duration>,
         native: bool,
     ) -> Registered {
-        let limit_ms = limit.map(|d| u64::try_from(d.as_millis()).unwrap_or(u64::MAX));
+        let limit_ms = limit.map(millis);
         let (matches, on_failure) = (matches.into(), on_failure.into());
         Registered { point, id, matches, scope: Scope::Runtime, on_failure, limit_ms, order: 0, native }
     }
@@ -49,6 +49,10 @@ impl Table {
     /// Every registration, by point, in the order in which they run.
     pub fn introspect(&self) -> Vec<Registered> {
         let mut rows = Vec::new();
+        mounted(Point::TurnStart, &self.start_observers, &mut rows);
+        for (row, observer) in rows.iter_mut().zip(&self.start_observers) {
+            row.limit_ms = Some(millis(observer.run.limit()));
+        }
         entries(&self.session_start, &mut rows);
         entries(&self.subagent_start, &mut rows);
         entries(&self.prompt_submit, &mut rows);
@@ -56,7 +60,7 @@ impl Table {
         entries(&self.pre_execute, &mut rows);
         entries(&self.permission, &mut rows);
         mounted(Point::Asked, &self.ask_observers, &mut rows);
-        mounted(Point::Guard, &self.guards, &mut rows);
+        mounted(Point::Guard, self.guards(), &mut rows);
         mounted(Point::Execute, &self.wrappers, &mut rows);
         entries(&self.post_execute, &mut rows);
         mounted(Point::Result, &self.observers, &mut rows);
@@ -67,10 +71,16 @@ impl Table {
         entries(&self.compacted, &mut rows);
         mounted(Point::TurnEnd, &self.turn_observers, &mut rows);
         mounted(Point::SubagentEnd, &self.child_observers, &mut rows);
-        let from = rows.len();
-        mounted(Point::SessionEnd, &self.end_observers, &mut rows);
-        for (row, observer) in rows[from..].iter_mut().zip(&self.end_observers) {
-            row.limit_ms = observer.run.limit().map(|d| u64::try_from(d.as_millis()).unwrap_or(u64::MAX));
+        for observer in &self.end_observers {
+            let from = rows.len();
+            match observer.run.describe() {
+                Some(described) => rows.extend(described),
+                None => mounted(Point::SessionEnd, [observer], &mut rows),
+            }
+            for row in &mut rows[from..] {
+                row.limit_ms = row.limit_ms.or_else(|| observer.run.limit().map(millis));
+                row.scope = observer.scope;
+            }
         }
         let mut order = 0;
         let mut last = None;
@@ -112,7 +122,15 @@ fn entries<S: Seam>(entries: &[Entry<S>], rows: &mut Vec<Registered>) {
     }
 }
 
-fn mounted<T: ?Sized>(point: Point, mounted: &[Mounted<T>], rows: &mut Vec<Registered>) {
+fn millis(limit: Duration) -> u64 {
+    u64::try_from(limit.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn mounted<'m, T: ?Sized + 'm>(
+    point: Point,
+    mounted: impl IntoIterator<Item = &'m Mounted<T>>,
+    rows: &mut Vec<Registered>,
+) {
     for m in mounted {
         let row = Registered::new(point, m.id.clone(), m.matches.to_string(), point.on_failure(), None, true);
         rows.push(Registered { scope: m.scope, ..row });

@@ -13,8 +13,8 @@ use crate::{
     seam::{
         AfterCompaction, AskObserver, BoxError, ChildObserver, Compaction, EndObserver, Guard, Handler,
         HandlerSource, Permission, Planned, PostExecute, PreExecute, PromptSubmit, Reply, ResultObserver,
-        Rewrite, Seam, SessionStart, SubagentStart, ToolBatch, TurnContinuation, TurnObserver, TurnStop,
-        Wrapper,
+        Rewrite, Seam, SessionStart, StartObserver, SubagentStart, ToolBatch, TurnContinuation, TurnObserver,
+        TurnStop, Wrapper,
     },
 };
 use futures::future::LocalBoxFuture;
@@ -133,6 +133,8 @@ impl<T: ?Sized> Clone for Mounted<T> {
 #[derive(Default, Clone)]
 #[non_exhaustive]
 pub struct Table {
+    /// Observers of turns' starts, in mount order.
+    pub start_observers: Vec<Mounted<dyn StartObserver>>,
     pub(crate) session_start: Vec<Entry<SessionStart>>,
     pub(crate) subagent_start: Vec<Entry<SubagentStart>>,
     pub(crate) prompt_submit: Vec<Entry<PromptSubmit>>,
@@ -147,8 +149,7 @@ pub struct Table {
     pub(crate) compacted: Vec<Entry<AfterCompaction>>,
     /// Wrappers around bodies, in mount order: the first is the outermost.
     pub wrappers: Vec<Mounted<dyn Wrapper>>,
-    /// Guards, in mount order.
-    pub guards: Vec<Mounted<dyn Guard>>,
+    pub(crate) guards: Vec<Mounted<dyn Guard>>,
     /// Observers of results, in mount order.
     pub observers: Vec<Mounted<dyn ResultObserver>>,
     /// Observers of questions to a person, in mount order.
@@ -259,6 +260,7 @@ impl Table {
         entries(&mut child.turn_stop, &stays);
         entries(&mut child.compaction, &stays);
         entries(&mut child.compacted, &stays);
+        child.start_observers.retain(|m| stays(&m.id.owner, m.scope));
         child.wrappers.retain(|m| stays(&m.id.owner, m.scope));
         child.guards.retain(|m| stays(&m.id.owner, m.scope));
         child.observers.retain(|m| stays(&m.id.owner, m.scope));
@@ -321,9 +323,21 @@ impl Table {
         out
     }
 
-    /// True when nothing is registered at this point, so nothing needs to be planned.
+    /// True when nothing is registered at this point, or bridges that have nothing for it, so nothing needs to be planned.
     pub fn is_bare<S: Seam>(&self) -> bool {
-        S::entries(self).is_empty()
+        S::entries(self).iter().all(|entry| match entry {
+            Entry::One { .. } => false,
+            // One that panics has something, and says so when it is planned.
+            Entry::Many { source, .. } => {
+                catch_unwind(AssertUnwindSafe(|| source.is_idle())).unwrap_or(false)
+            }
+        })
+    }
+
+    /// The guards that have something to say, in mount order.
+    pub fn guards(&self) -> impl Iterator<Item = &Mounted<dyn Guard>> {
+        let is_idle = |guard: &dyn Guard| catch_unwind(AssertUnwindSafe(|| guard.is_idle())).unwrap_or(false);
+        self.guards.iter().filter(move |guard| !is_idle(&*guard.run))
     }
 
     fn name(&mut self, point: Point, id: &HandlerId) {

@@ -8,9 +8,9 @@ use crate::{
         ChildObserver, ChildStarting, Committed, Compact, Compacting, Compaction, Continue, EndObserver,
         Ending, Gate, Guard, Handler, HandlerSource, IntoReply, Next, Noted, Permission, Permit, Planned,
         PostExecute, PreExecute, PromptSubmit, Proposal, Proposed, PutQuestion, Reply, ResultObserver,
-        Returned, Review, Rewrite, Seam, SessionEnded, SessionStart, Started, Starting, StopTurn,
-        SubagentStart, Submit, Submitted, Summarised, ToolBatch, TurnContinuation, TurnEnded, TurnObserver,
-        TurnStop, Wrapper, session_end::Told,
+        Returned, Review, Rewrite, Seam, SessionEnded, SessionStart, StartObserver, Started, Starting,
+        StopTurn, SubagentStart, Submit, Submitted, Summarised, ToolBatch, TurnContinuation, TurnEnded,
+        TurnObserver, TurnStarting, TurnStop, Wrapper, session_end::Told, turn_start::Looks,
     },
 };
 use futures::future::LocalBoxFuture;
@@ -87,6 +87,25 @@ impl Registrar<'_> {
         self
     }
 
+    /// Observes each turn's start, before anything of it is done.
+    pub fn turn_start(
+        &mut self,
+        name: &str,
+        observer: impl AsyncFn(TurnStarting) + Send + Sync + 'static,
+    ) -> &mut Self {
+        let limit = self.deadline;
+        self.turn_start_by(name, Looks(observer, limit))
+    }
+
+    /// Observes each turn's start, with records of its own and a limit that it sets itself.
+    pub fn turn_start_by(&mut self, name: &str, observer: impl StartObserver) -> &mut Self {
+        let run = Arc::new(observer) as Arc<dyn StartObserver>;
+        if let Some(mounted) = self.mounted(Point::TurnStart, name, run) {
+            self.table.start_observers.push(mounted);
+        }
+        self
+    }
+
     /// Adds context when a session starts or resumes.
     pub fn session_start<R: IntoReply<Started>>(
         &mut self,
@@ -147,6 +166,11 @@ impl Registrar<'_> {
         name: &str,
         guard: impl Fn(&Execution) -> Option<Reason> + Send + Sync + 'static,
     ) -> &mut Self {
+        self.guard_by(name, guard)
+    }
+
+    /// Adds a typed guard.
+    pub fn guard_by(&mut self, name: &str, guard: impl Guard) -> &mut Self {
         if let Some(mounted) = self.mounted(Point::Guard, name, Arc::new(guard) as Arc<dyn Guard>) {
             self.table.guards.push(mounted);
         }

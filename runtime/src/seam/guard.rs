@@ -21,6 +21,10 @@ pub enum GuardVerdict {
 pub trait Guard: Send + Sync + 'static {
     /// `Some(reason)` denies. A panic denies, too.
     fn check(&self, call: &Execution) -> Option<Reason>;
+    /// True while it has nothing against any call: it is not asked, and not shown, as if it were not there.
+    fn is_idle(&self) -> bool {
+        false
+    }
 }
 
 impl<F: Fn(&Execution) -> Option<Reason> + Send + Sync + 'static> Guard for F {

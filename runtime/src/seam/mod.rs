@@ -22,6 +22,7 @@ pub(crate) mod session_end;
 mod session_start;
 mod subagent;
 mod turn_end;
+pub(crate) mod turn_start;
 mod turn_stop;
 
 pub use asked::{AskObserver, PutQuestion};
@@ -42,6 +43,7 @@ pub use session_end::{EndObserver, SessionEnded};
 pub use session_start::{SessionStart, StartSource, Started, Starting};
 pub use subagent::{ChildEnded, ChildObserver, ChildStarting, SubagentStart};
 pub use turn_end::{TurnEnded, TurnObserver};
+pub use turn_start::{Ready, StartObserver, TurnStarting};
 pub use turn_stop::{Boundary, StopTurn, TurnStop};
 
 use crate::{Frozen, HandlerId, Journal, Reason, Seq, SessionId, plan::Table};
@@ -53,6 +55,9 @@ use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Point {
+    /// A turn begins.
+    #[serde(rename = "agent/turn-start")]
+    TurnStart,
     /// A session started or resumed; handlers may add context.
     #[serde(rename = "agent/session-start")]
     SessionStart,
@@ -114,7 +119,8 @@ pub enum Point {
 
 impl Point {
     /// Every point, in the order in which a turn meets them.
-    pub const ALL: [Point; 19] = [
+    pub const ALL: [Point; 20] = [
+        Point::TurnStart,
         Point::SessionStart,
         Point::SubagentStart,
         Point::PromptSubmit,
@@ -139,6 +145,7 @@ impl Point {
     /// The name, as the log and `introspect()` spell it.
     pub fn name(self) -> &'static str {
         match self {
+            Point::TurnStart => "agent/turn-start",
             Point::SessionStart => "agent/session-start",
             Point::SubagentStart => "subagent/start",
             Point::PromptSubmit => "agent/prompt-submit",
@@ -165,14 +172,20 @@ impl Point {
     pub fn decides(self) -> bool {
         !matches!(
             self,
-            Point::Asked | Point::Result | Point::TurnEnd | Point::SubagentEnd | Point::SessionEnd
+            Point::TurnStart
+                | Point::Asked
+                | Point::Result
+                | Point::TurnEnd
+                | Point::SubagentEnd
+                | Point::SessionEnd
         )
     }
 
     /// What a failure of a handler at this point means, in a word (C-PIPE-3).
     pub fn on_failure(self) -> &'static str {
         match self {
-            Point::SessionStart
+            Point::TurnStart
+            | Point::SessionStart
             | Point::SubagentStart
             | Point::Asked
             | Point::Compacted
@@ -596,4 +609,9 @@ pub trait HandlerSource<S: Seam>: Send + Sync + 'static {
     fn plan(&self, input: &S::Input, out: &mut Vec<Planned<S>>);
     /// What could match, for `introspect()`.
     fn describe(&self) -> Vec<crate::plan::Registered>;
+    /// True while nothing could match: then its point costs what it costs without it. What is true of one point may change
+    /// from one moment to the next.
+    fn is_idle(&self) -> bool {
+        false
+    }
 }

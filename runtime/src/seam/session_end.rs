@@ -1,9 +1,9 @@
 //! `agent/session-end`: observers of sessions whose host ends them. Unlike other observers they may wait, and are waited for.
 
 use super::Scene;
-use crate::OwnRecord;
+use crate::{OwnRecord, Registered};
 use futures::future::LocalBoxFuture;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 /// A session that is at rest and leaves memory, because its host shuts down.
 #[derive(Debug, Clone)]
@@ -28,6 +28,16 @@ pub trait EndObserver: Send + Sync + 'static {
 
     /// The limit that it sets itself, as `introspect()` shows it.
     fn limit(&self) -> Option<Duration> {
+        None
+    }
+
+    /// Of a bridge: who is told in its stead, in order, each by its name. `None` for an observer that is told itself.
+    fn plan(&self, _ended: &SessionEnded) -> Option<Vec<(Arc<str>, Arc<dyn EndObserver>)>> {
+        None
+    }
+
+    /// Of a bridge: who could be told, for `introspect()`.
+    fn describe(&self) -> Option<Vec<Registered>> {
         None
     }
 }
