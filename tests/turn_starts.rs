@@ -99,7 +99,7 @@ impl EndObserver for Bridge {
     fn observe(&self, _: SessionEnded) -> LocalBoxFuture<'_, Vec<OwnRecord>> {
         unreachable!("others are told in its stead")
     }
-    fn plan(&self, _: &SessionEnded) -> Option<Vec<(Arc<str>, Arc<dyn EndObserver>)>> {
+    fn plan(&self, _: &SessionEnded) -> Option<Vec<PlannedEnd>> {
         let there = self.is_there.load(Ordering::SeqCst);
         let end = |name: &str| (name.into(), Arc::new(End(self.ended.clone())) as Arc<dyn EndObserver>);
         Some(if there { vec![end("one"), end("two")] } else { Vec::new() })

@@ -221,6 +221,12 @@ fn two_records_in_the_wrong_order_are_refused() {
                 (Body::SteeringMessage(_), Body::ContextMessage(b)) => b.from.is_some(),
                 (Body::PromptBlocked(_), Body::ContextMessage(b)) => b.from.is_some(),
                 (Body::ContextMessage(a), Body::SteeringMessage(_)) => a.from.is_some(),
+                // A session may have started twice before its turn: what one start brings and what the other one decides.
+                (Body::ContextMessage(_), b)
+                    if b.decisions().is_some_and(|b| b.point == Point::SessionStart) =>
+                {
+                    true
+                }
                 // Steering may come, and be blocked, while the first handler of the turn's end is deciding.
                 (Body::PromptBlocked(_) | Body::SteeringMessage(_) | Body::ContextMessage(_), b) => b
                     .decisions()

@@ -439,7 +439,7 @@ fn permissions_become_a_guard_and_an_ask() {
             frozen,
         )
     };
-    let guard = &table.guards[0].run;
+    let guard = &table.guards().next().unwrap().run;
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     for (tool, arguments, denied, asks) in [
         ("Bash", r#"{"command":"rm -rf x"}"#, true, false),

@@ -267,7 +267,7 @@ async fn call(table: &Table, proposed: &Proposed, decided: &[Decided<Proposal>])
     let (_, own) = ask::<PreExecute>(table, &execution).await;
     let allowed = rewritten.carried.iter().any(|one| one.decision == Gate::Allow);
     let all: Vec<Decided<Gate>> = rewritten.carried.into_iter().chain(own).collect();
-    let guard = || table.guards.iter().find_map(|guard| Guard::check(&*guard.run, &execution));
+    let guard = || table.guards().find_map(|guard| Guard::check(&*guard.run, &execution));
     let input = Some(arguments.text().to_owned());
     match PreExecute::fold(&all) {
         Verdict::Closed { reason, .. } => {

@@ -132,7 +132,7 @@ impl Judge {
     }
 
     fn guards(&self, call: &Execution, subject: &Subject) -> Vec<DecisionRecorded> {
-        let denies = self.table.guards.iter().filter_map(|guard| {
+        let denies = self.table.guards().filter_map(|guard| {
             let reason = Guard::check(&*guard.run, call)?;
             let decided = HandlerDecision {
                 id: guard.id.clone(),

@@ -39,7 +39,7 @@ pub use pre_execute::{Gate, PreExecute, Verdict};
 pub use prompt_submit::{Judged, PromptSubmit, Submit, Submitted};
 pub use result::{Committed, ResultObserver};
 pub use rewrite::{Proposal, Proposed, ProposedData, Rewrite, Rewritten};
-pub use session_end::{EndObserver, SessionEnded};
+pub use session_end::{EndObserver, PlannedEnd, SessionEnded};
 pub use session_start::{SessionStart, StartSource, Started, Starting};
 pub use subagent::{ChildEnded, ChildObserver, ChildStarting, SubagentStart};
 pub use turn_end::{TurnEnded, TurnObserver};

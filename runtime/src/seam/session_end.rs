@@ -20,6 +20,9 @@ impl SessionEnded {
     }
 }
 
+/// An observer that is told in a bridge's stead, by its name.
+pub type PlannedEnd = (Arc<str>, Arc<dyn EndObserver>);
+
 /// Sees a session's end, while its log can still be written. Whoever shuts down waits for it within the limit of the shutdown;
 /// what has not answered by then is dropped. A failure is contained and reported.
 pub trait EndObserver: Send + Sync + 'static {
@@ -32,7 +35,7 @@ pub trait EndObserver: Send + Sync + 'static {
     }
 
     /// Of a bridge: who is told in its stead, in order, each by its name. `None` for an observer that is told itself.
-    fn plan(&self, _ended: &SessionEnded) -> Option<Vec<(Arc<str>, Arc<dyn EndObserver>)>> {
+    fn plan(&self, _ended: &SessionEnded) -> Option<Vec<PlannedEnd>> {
         None
     }
 
