@@ -346,18 +346,14 @@ pub(crate) async fn open_session(
         Some(_) if matches!(again, Some(Again::Back(_))) && !state.is_in_flight() => {}
         Some(_) => drafts.push(Draft::new(At::session(), SessionResumed {})),
     }
+    let here = |info: SessionInfo| Arc::new(info.model(shared.model.name()).stored(shared.journal.clone()));
     let info = match (&child, state.created()) {
         (Some(child), _) => child.info.clone(),
         (None, Some(created)) => {
             let cwd = created.cwd.as_ref().into();
-            Arc::new(
-                SessionInfo::new(id.clone(), cwd, created.channel.clone()).stored(shared.journal.clone()),
-            )
+            here(SessionInfo::new(id.clone(), cwd, created.channel.clone()))
         }
-        (None, None) => {
-            let new = SessionInfo::new(id.clone(), options.cwd.clone(), options.channel.clone());
-            Arc::new(new.stored(shared.journal.clone()))
-        }
+        (None, None) => here(SessionInfo::new(id.clone(), options.cwd.clone(), options.channel.clone())),
     };
     let registrations = shared.registrations.load(Ordering::Acquire);
     let config = profile.in_force();

@@ -237,6 +237,35 @@ async fn children_are_narrowed_and_limited() {
     rig3.sound().await;
 }
 
+// C-SUB-1, C-BRIDGE-1: a handler anywhere in the tree knows which model answers, and whose subagent it is in.
+#[tokio::test]
+async fn a_scene_names_the_model_and_the_parent() {
+    let forever = |_: &str, said: usize| match said {
+        0 => calls(&[("Agent", r#"{"prompt":"deeper"}"#)]),
+        _ => say("deep enough"),
+    };
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let told = seen.clone();
+    let look = move |at: &mut Registrar<'_>| {
+        at.pre_execute("look", async move |c| {
+            let session = &c.scene.session;
+            let name = |id: Option<&SessionId>| id.map(ToString::to_string);
+            let (parent, model) =
+                (name(session.parent.as_ref()), session.model.as_ref().unwrap().to_string());
+            assert_eq!(name(session.parent_log().as_ref().map(|log| log.session())), parent);
+            told.lock().unwrap().push((session.id.to_string(), parent, model));
+            Gate::allow()
+        });
+    };
+    let rig = rig(forever, Limits { agent_depth: 2, ..Limits::default() }, look, |_| {}).await;
+    assert_eq!(rig.session.prompt("go").await.unwrap().await, EndReason::Completed);
+    let at =
+        |id: &str, parent: Option<&str>| (id.to_owned(), parent.map(str::to_owned), "by-text".to_owned());
+    let tree = [at("s", None), at("s.1-1-0-0", Some("s")), at("s.1-1-0-0.1-1-0-0", Some("s.1-1-0-0"))];
+    assert_eq!(*seen.lock().unwrap(), tree);
+    rig.sound().await;
+}
+
 // C-SUB-4: cancel flows down, one result flows up.
 #[tokio::test]
 async fn a_cancel_flows_down() {

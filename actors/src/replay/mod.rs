@@ -140,6 +140,7 @@ async fn play(
         Some(ConfigInForce { model, limits, handlers, .. }) => (model.clone(), *limits, &handlers[..]),
         None => ("".into(), Limits::default(), &[][..]),
     };
+    let named = model.clone();
     let empty = || RequestHeader { model: model.clone(), system: "".into(), tools: Vec::new() };
     let header = header.map_or_else(empty, |header| RequestHeader::clone(&header.0));
     let later = Later::default();
@@ -166,7 +167,8 @@ async fn play(
     options.cleared = created.cleared.clone();
     let child = created.parent.clone().map(|parent| {
         let root = SessionInfo::new(parent.session.clone(), (&*created.cwd).into(), created.channel.clone());
-        let info = root.child(created.id.clone(), (&*created.cwd).into(), "agent".into());
+        let info =
+            root.model(named.clone()).child(created.id.clone(), (&*created.cwd).into(), "agent".into());
         ChildOf { info: Arc::new(info), parent, asks: Arc::new(Control::new(Commits::new(Seq(0)))) }
     });
     let opening = Opening { id: created.id.clone(), options, profile, child, cue: Some(cue.clone()) };

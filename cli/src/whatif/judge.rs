@@ -17,7 +17,6 @@ pub(super) struct Judge {
     table: Table,
     info: Arc<SessionInfo>,
     transcript: Transcript,
-    model: Option<Arc<str>>,
 }
 
 impl Judge {
@@ -31,13 +30,13 @@ impl Judge {
         table.register(hooks.owner(), |at| hooks.clone().register(at));
         let transcript = Transcript::create(hooks.transcript(session), session.clone())?;
         let info = Arc::new(SessionInfo::new(session.clone(), cwd, channel));
-        Ok(Judge { table, info, transcript, model: None })
+        Ok(Judge { table, info, transcript })
     }
 
     /// The session has come further: hooks may read of it.
     pub(super) fn tell(&mut self, record: &Record) -> Result<(), Problem> {
         if let portcullis::Body::ConfigInForce(config) = &record.body {
-            self.model = Some(config.model.clone());
+            Arc::make_mut(&mut self.info).model = Some(config.model.clone());
         }
         Ok(self.transcript.add(record)?)
     }
@@ -59,7 +58,7 @@ impl Judge {
         let mut made: Vec<DecisionRecorded> = Vec::new();
         match moment {
             Moment::Start { source, .. } => {
-                let input = Starting::new(scene, *source, self.model.clone());
+                let input = Starting::new(scene, *source, self.info.model.clone());
                 made.extend(self.ask::<SessionStart>(input, &subject).await);
             }
             Moment::Prompt { from, content, .. } => {

@@ -222,8 +222,12 @@ pub struct SessionInfo {
     pub channel: Arc<str>,
     /// The session at the root of its tree: itself, unless it is a subagent's.
     pub root: SessionId,
+    /// The session that it is a subagent of; `None` for the root.
+    pub parent: Option<SessionId>,
     /// The kinds of the agents from the root's child down to this one; empty for the root.
     pub agents: Arc<[Arc<str>]>,
+    /// The name of the model that answers in it, if whoever described it said so; the runtime does.
+    pub model: Option<Arc<str>>,
     stored: log::Stored,
 }
 
@@ -235,7 +239,9 @@ impl SessionInfo {
             id,
             cwd,
             channel: channel.into(),
+            parent: None,
             agents: Arc::from([]),
+            model: None,
             stored: log::Stored::default(),
         }
     }
@@ -248,9 +254,17 @@ impl SessionInfo {
             cwd,
             channel: self.channel.clone(),
             root: self.root.clone(),
+            parent: Some(self.id.clone()),
             agents,
+            model: self.model.clone(),
             stored: self.stored.clone(),
         }
+    }
+
+    /// This model answers in it, and in its subagents.
+    pub fn model(mut self, name: impl Into<Arc<str>>) -> SessionInfo {
+        self.model = Some(name.into());
+        self
     }
 
     /// Its log, and those of its subagents, are kept in this journal.
@@ -262,6 +276,11 @@ impl SessionInfo {
     /// Its log; `None` where no session stands behind the description.
     pub fn log(&self) -> Option<SessionLog> {
         self.stored.log(&self.id)
+    }
+
+    /// The log of the session that it is a subagent of.
+    pub fn parent_log(&self) -> Option<SessionLog> {
+        self.stored.log(self.parent.as_ref()?)
     }
 
     /// The log of the session at the root of its tree.
