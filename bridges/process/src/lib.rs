@@ -34,7 +34,7 @@
 //!   fills memory nor blocks the child. A pipe that some background process keeps open after the child has exited
 //!   is dealt with as [`HeldPipe`] says.
 //! * **The end.** A deadline or a cancel ends the group and every descendant found in the process table, those that
-//!   moved to a session of their own included: TERM, then, after the grace, a new look and KILL. The child itself
+//!   moved to a session of their own included: TERM, then, after the grace, a new look and KILL (without a grace, KILL alone). The child itself
 //!   stays unreaped until all this is over, so its group id cannot pass to somebody else; every other process
 //!   is signalled only if its start time shows that it is still the same one.
 //! * **Drop.** A dropped future kills at once, without grace, and leaves only the reaping to a thread.

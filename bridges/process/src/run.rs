@@ -38,7 +38,7 @@ pub fn started() -> u64 {
 /// Starts `spec` and waits until it and its pipes are done with, it has passed its deadline, or `cancel` completes.
 ///
 /// In the last two cases the child and all it started are ended before this returns: TERM at once, KILL after the grace
-/// (if only descendants are left, after half a second at most). Use [`std::future::pending`] where nothing cancels.
+/// (if only descendants are left, after half a second at most); without a grace, KILL at once. Use [`std::future::pending`] where nothing cancels.
 /// While all [`Permits`] are taken it waits its turn; a cancel ends that wait too.
 ///
 /// Dropping the future kills the child and its descendants at once.
@@ -184,10 +184,12 @@ impl<'a> Running<'a> {
         if found.is_empty() && self.leader.has_exited() {
             return BTreeSet::new();
         }
-        self.signal(&found, Signal::TERM);
-        self.wait_for_term().await;
-
-        let mut alive = self.look().await;
+        let mut alive = found;
+        if !self.spec.grace.is_zero() {
+            self.signal(&alive, Signal::TERM);
+            self.wait_for_term().await;
+            alive = self.look().await;
+        }
         for _ in 0..KILL_ROUNDS {
             if alive.is_empty() && self.leader.has_exited() {
                 return BTreeSet::new();

@@ -166,7 +166,7 @@ impl Spawn {
         self
     }
 
-    /// How long a child may take to follow TERM before it gets KILL.
+    /// How long a child may take to follow TERM before it gets KILL. Zero: it gets KILL at once, and no TERM.
     #[must_use]
     pub fn grace(mut self, grace: Duration) -> Self {
         self.grace = grace;

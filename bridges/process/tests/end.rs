@@ -45,6 +45,18 @@ fn a_child_that_traps_term_costs_limit_and_grace_and_dies_with_its_escaped_grand
     assert!(!finished.pipe_held && finished.survivors.is_empty());
 }
 
+// C-BRIDGE-7
+#[test]
+fn without_a_grace_nobody_is_asked_first() {
+    let dir = tempfile::tempdir().unwrap();
+    let text = format!("trap 'echo term >> got' TERM; {ESCAPEE} echo $$ > lead; while :; do sleep 0.1; done");
+    let spec = sh(dir.path(), &text).grace(Duration::ZERO);
+    let finished = block_on(run(spec, common::written(dir.path(), &["lead", "deep"]))).unwrap();
+    assert_eq!((finished.ending, finished.status), (Ending::Cancelled, Status::Signal(9)));
+    assert!(!dir.path().join("got").exists());
+    assert!(!alive(pid_in(dir.path(), "deep").unwrap()) && finished.survivors.is_empty());
+}
+
 #[test]
 fn a_cancel_ends_the_tree_too_and_a_stubborn_grandchild_does_not_cost_the_grace() {
     let dir = tempfile::tempdir().unwrap();
