@@ -8,6 +8,7 @@ use crate::{
     explain::At,
     hook::Work,
     options::Fidelity,
+    run::Manner,
 };
 use futures::future::BoxFuture;
 use portcullis_process::{Finished, SpawnError};
@@ -16,7 +17,7 @@ use portcullis_runtime::{
 };
 use std::{
     ffi::OsString,
-    path::{Path, PathBuf},
+    path::{Component, Path, PathBuf},
 };
 
 /// Variables to set, or with nothing to remove, on top of this process's own. A later one of a name counts.
@@ -90,6 +91,11 @@ pub(crate) trait Dialect: Send + Sync + 'static {
     /// What a handler does, with what is known of it filled in.
     fn work(&self, definition: &Definition, origin: &Origin, project: &Path) -> Work;
 
+    /// How hooks' processes are treated. Asked once for all hooks of a project.
+    fn manner(&self) -> Manner {
+        Manner::default()
+    }
+
     /// The variables that name a hook's folders, the project's first if there is one.
     fn places<'a>(&self, project: &'a Path, plugin: Option<&'a Plugin>) -> Places<'a>;
 
@@ -152,6 +158,21 @@ pub(crate) trait Dialect: Send + Sync + 'static {
 pub(crate) fn directory(scene: &Scene, project: &Path) -> PathBuf {
     let wanted = [&*scene.session.cwd, project].into_iter().find(|dir| dir.is_dir());
     wanted.unwrap_or(Path::new("/")).to_owned()
+}
+
+/// An absolute path without `.` and `..`: by text, following no link.
+pub(crate) fn resolve(base: &Path, path: &str) -> PathBuf {
+    let mut out = PathBuf::new();
+    for part in base.join(path).components() {
+        match part {
+            Component::ParentDir => {
+                out.pop();
+            }
+            Component::CurDir => {}
+            part => out.push(part),
+        }
+    }
+    out
 }
 
 /// A text with `${NAME}` filled in for places that are known, once: what is filled in is not looked at again.

@@ -271,7 +271,7 @@ impl Hook {
     fn argv(&self) -> Vec<String> {
         match &self.work {
             Work::Process(Program::Shell(command)) => {
-                vec!["/bin/sh".into(), "-c".into(), command.to_string()]
+                vec![self.house.manner.shell.display().to_string(), "-c".into(), command.to_string()]
             }
             Work::Process(Program::Exec { command, args }) => {
                 std::iter::once(command).chain(args).map(|word| word.to_string()).collect()

@@ -13,6 +13,7 @@ use crate::{
     overlay::{HookTerms, Overlay},
     post::Bounds,
     report::{Report, Severity},
+    run::Manner,
     tool::McpTools,
     transcript::Keeper,
     written::Written,
@@ -67,6 +68,7 @@ pub(crate) struct House {
     /// Nothing its hooks say counts.
     pub(crate) shadow: bool,
     pub(crate) permits: Option<Permits>,
+    pub(crate) manner: Manner,
     pub(crate) env: Variables,
     pub(crate) only: Option<Only>,
     pub(crate) late: Option<TellLate>,
@@ -174,6 +176,7 @@ impl Hooks {
         let in_background = overlay.processes().map_or_else(Permits::for_this_machine, Permits::new);
         let house = Arc::new(House {
             dialect,
+            manner: dialect.manner(),
             env: loaded.env,
             transcripts: {
                 let folder = options.transcripts;

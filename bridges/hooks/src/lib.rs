@@ -134,8 +134,11 @@ mod post;
 mod records;
 mod report;
 mod run;
+#[allow(dead_code)]
+mod shell;
 mod tool;
 mod transcript;
+mod uuid;
 mod written;
 
 pub use background::Late;

@@ -141,7 +141,8 @@ impl Hook {
         let cwd = dialect::directory(scene, &house.project);
         let (env, exports) = (self.variables(scene, &cwd), self.exports(scene));
         let exports = exports.map(|file| (house.exports.clone(), file));
-        let job = Job { program: program.clone(), env, cwd, stdin, limit, permits, first_line };
+        let (program, manner) = (program.clone(), house.manner.clone());
+        let job = Job { program, manner, env, cwd, stdin, limit, permits, first_line };
         let span = tracing::debug_span!("hook", handler = %self.id);
         let work = async move {
             if let Some((exports, file)) = exports {

@@ -1,9 +1,9 @@
 //! One hook command, run once: what every dialect needs of a process, and nothing of what its output means.
 
-use portcullis_process::{Finished, Permits, Spawn, SpawnError, Stream};
+use portcullis_process::{Finished, HeldPipe, Permits, Spawn, SpawnError, Stream};
 use std::{
     ffi::OsString,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
@@ -20,7 +20,7 @@ const LINE: usize = 4 * 1024;
 /// How a command is started.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Program {
-    /// Handed to `/bin/sh -c`, byte for byte.
+    /// Handed to the shell behind `-c`, byte for byte.
     Shell(Arc<str>),
     /// Started without a shell; placeholders are already filled in.
     Exec {
@@ -31,9 +31,29 @@ pub(crate) enum Program {
     },
 }
 
+/// How a client treats its hooks' processes.
+#[derive(Debug, Clone)]
+pub(crate) struct Manner {
+    /// What commands are handed to.
+    pub(crate) shell: Arc<Path>,
+    /// How long a hook past its limit may take to follow TERM; zero: it gets KILL, and nothing before.
+    pub(crate) grace: Duration,
+    /// What counts as the end of a hook whose children hold its output open.
+    pub(crate) held_pipe: HeldPipe,
+}
+
+/// `/bin/sh`, and limits as [`Spawn`] has them.
+impl Default for Manner {
+    fn default() -> Manner {
+        let held_pipe = HeldPipe::Silence(Duration::from_millis(500));
+        Manner { shell: Path::new("/bin/sh").into(), grace: Duration::from_millis(1500), held_pipe }
+    }
+}
+
 /// A hook about to run.
 pub(crate) struct Job {
     pub(crate) program: Program,
+    pub(crate) manner: Manner,
     pub(crate) cwd: PathBuf,
     /// Variables to set, or with `None` to remove, on top of this process's own.
     pub(crate) env: Vec<(OsString, Option<OsString>)>,
@@ -46,8 +66,9 @@ pub(crate) struct Job {
 
 /// Runs it to its end or its limit. Dropping the future ends the process and all it started (C-BRIDGE-7).
 pub(crate) async fn run(job: Job) -> Result<Finished, SpawnError> {
+    let Manner { shell, grace, held_pipe } = job.manner;
     let mut spawn = match job.program {
-        Program::Shell(command) => Spawn::shell("/bin/sh", "-c", &*command),
+        Program::Shell(command) => Spawn::shell(&*shell, "-c", &*command),
         Program::Exec { command, args } => {
             Spawn::new(&*command).args(args.iter().map(|arg| OsString::from(&**arg)))
         }
@@ -64,6 +85,7 @@ pub(crate) async fn run(job: Job) -> Result<Finished, SpawnError> {
     if let Some(tell) = job.first_line {
         spawn = spawn.on_chunk(first_line(tell));
     }
+    let spawn = spawn.grace(grace).held_pipe(held_pipe);
     let spawn = spawn.cwd(job.cwd).stdin(job.stdin).deadline(job.limit).stdout_cap(STDOUT).stderr_cap(STDERR);
     portcullis_process::run(spawn, std::future::pending()).await
 }

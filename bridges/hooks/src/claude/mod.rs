@@ -8,7 +8,7 @@ mod payload;
 
 pub use config::layers::{Layers, PluginLayer};
 
-pub(crate) use payload::{agent_id, agent_transcript, transcript, uuid};
+pub(crate) use payload::{agent_id, agent_transcript, transcript};
 
 use crate::{
     answer::{Answer, Heard, Mapped, Terms},

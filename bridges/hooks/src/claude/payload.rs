@@ -3,10 +3,17 @@
 //! A payload is a projection of frozen values; nothing reads it back. Which keys stand there follows from what the session
 //! is doing, never from a template: an absent key is absent, not null.
 
-use super::matcher::{canonical, rule::resolve};
+use super::matcher::canonical;
 use crate::{
-    answer::Answer, dialect::Style, event::Event, explain::At, farewell::OTHER, json::write_string, notices,
+    answer::Answer,
+    dialect::{Style, resolve},
+    event::Event,
+    explain::At,
+    farewell::OTHER,
+    json::write_string,
+    notices,
     options::Fidelity,
+    uuid::uuid,
 };
 use portcullis_runtime::{
     Asking, BatchCall, CallBatch, ChildStarting, Compacting, Ended, Ending, Frozen, Outcome, Proposed,
@@ -308,16 +315,6 @@ pub(crate) fn agent_id(session: &SessionId) -> String {
 /// A prompt's name, the same each time it is asked for: a UUID (version 8) made of the session's name and the prompt's place.
 fn prompt_id(session: &SessionId, prompt: Seq) -> String {
     uuid(&Sha256::digest(format!("prompt\n{session}\n{prompt}")))
-}
-
-/// A UUID (version 8) of the first half of a digest.
-pub(crate) fn uuid(digest: &[u8]) -> String {
-    let mut bytes = [0; 16];
-    bytes.copy_from_slice(&digest[..16]);
-    bytes[6] = bytes[6] & 0x0f | 0x80;
-    bytes[8] = bytes[8] & 0x3f | 0x80;
-    let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
 }
 
 impl Payload<'_> {

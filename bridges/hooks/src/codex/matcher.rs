@@ -61,7 +61,7 @@ impl Matcher {
 /// tool has its own.
 pub(crate) fn canonical(tool: &str) -> &str {
     match tool {
-        "exec_command" | "shell" | "local_shell" => "Bash",
+        "exec_command" | "shell" | "shell_command" | "local_shell" => "Bash",
         other => other,
     }
 }

@@ -2,3 +2,7 @@
 
 #[allow(dead_code)]
 mod matcher;
+#[allow(dead_code)]
+mod payload;
+#[allow(dead_code)]
+mod process;

@@ -1,6 +1,6 @@
 //! From records to lines: a pure projection.
 
-use crate::json::write_string;
+use crate::{json::write_string, uuid::uuid};
 use portcullis_runtime::{
     AssistantBlock, AssistantMessage, Body, CallPath, CompactionEnded, Content, Finish, Frozen, Record, Seq,
     SessionId,
@@ -202,7 +202,7 @@ impl Lines {
     /// The same for a line each time: a UUID (version 8) made of the log and of the record's place in it.
     fn uuid(&self, seq: Seq, part: u8) -> String {
         let Lines { whose: Whose { session, .. }, born, .. } = self;
-        crate::claude::uuid(&Sha256::digest(format!("line\n{session}\n{born}\n{seq}\n{part}")))
+        uuid(&Sha256::digest(format!("line\n{session}\n{born}\n{seq}\n{part}")))
     }
 }
 

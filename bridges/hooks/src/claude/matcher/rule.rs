@@ -3,9 +3,9 @@
 //! A rule this reader does not understand holds for nothing, as in the client; it is reported at load.
 
 use super::canonical;
-use crate::{definition::Condition, glob::glob};
+use crate::{definition::Condition, dialect::resolve, glob::glob};
 use portcullis_runtime::View;
-use std::path::{Component, Path, PathBuf};
+use std::path::Path;
 
 /// A rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -135,21 +135,6 @@ fn is_file(pattern: &str, file: &Path, project: &Path) -> bool {
     let pattern = pattern.strip_prefix("./").or_else(|| pattern.strip_prefix('/')).unwrap_or(pattern);
     let Ok(inside) = file.strip_prefix(project) else { return false };
     glob(pattern, &inside.to_string_lossy(), true)
-}
-
-/// An absolute path without `.` and `..`, as JavaScript's `path.resolve` makes it: by text, following no link.
-pub(crate) fn resolve(base: &Path, path: &str) -> PathBuf {
-    let mut out = PathBuf::new();
-    for part in base.join(path).components() {
-        match part {
-            Component::ParentDir => {
-                out.pop();
-            }
-            Component::CurDir => {}
-            part => out.push(part),
-        }
-    }
-    out
 }
 
 #[cfg(test)]
