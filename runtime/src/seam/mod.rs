@@ -211,7 +211,7 @@ impl fmt::Display for Point {
 }
 
 /// What the runtime knows about a session from the start; frozen and shared by every snapshot.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SessionInfo {
     /// The session's name.
