@@ -1,0 +1,18 @@
+//! Which hooks there are: the files, their order, and whom a person has trusted.
+
+mod edit;
+mod file;
+mod handler;
+mod layers;
+mod project;
+mod read;
+mod review;
+mod tree;
+mod trust;
+
+pub use layers::CodexLayers;
+pub use review::{CodexTrust, TrustError, TrustedHook};
+pub use trust::{Change, Changed, TrustStatus};
+
+#[cfg(test)]
+mod tests;

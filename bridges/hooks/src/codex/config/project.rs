@@ -1,0 +1,113 @@
+//! Where a project begins, and whether its user trusts it.
+
+use std::{
+    collections::HashMap,
+    fs,
+    path::{Component, Path, PathBuf},
+};
+
+/// What marks the folder that a project begins in, unless a configuration says otherwise.
+const MARKER: &str = ".git";
+/// How much of a `.git` file is looked at, in bytes.
+const POINTER: usize = 4096;
+
+/// A project, as seen from a working directory.
+#[derive(Debug)]
+pub(super) struct Project {
+    /// From the project's root down to the working directory.
+    folders: Vec<PathBuf>,
+    /// The root of the checkout, and that of the repository if the checkout is a linked worktree of it.
+    worktree: Option<(PathBuf, PathBuf)>,
+}
+
+/// What a user said about a folder.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Trust {
+    Trusted,
+    /// Said to be untrusted, for this path.
+    Refused(String),
+    /// Nothing was said. It would be said for this path.
+    Unsaid(String),
+}
+
+impl Project {
+    /// Looks for the nearest folder that has one of the markers; without one the working directory is the project.
+    pub(super) fn find(dir: &Path, markers: Option<&[String]>) -> Project {
+        let marked = |folder: &&Path| match markers {
+            Some(markers) => markers.iter().any(|marker| folder.join(marker).exists()),
+            None => folder.join(MARKER).exists(),
+        };
+        let root = dir.ancestors().find(marked).unwrap_or(dir);
+        let mut folders: Vec<PathBuf> =
+            dir.ancestors().take_while(|folder| folder.starts_with(root)).map(Path::to_owned).collect();
+        folders.reverse();
+        let checkout = dir.ancestors().find(|folder| folder.join(MARKER).exists());
+        let worktree = checkout.and_then(|checkout| Some((checkout.to_owned(), repository(checkout)?)));
+        Project { folders, worktree }
+    }
+
+    pub(super) fn folders(&self) -> &[PathBuf] {
+        &self.folders
+    }
+
+    /// The `.codex` folder whose hooks count for a folder of the project: in a linked worktree that of the repository's own
+    /// checkout, so that what is trusted there is trusted here.
+    pub(super) fn hooks_of(&self, folder: &Path) -> PathBuf {
+        let moved = self.worktree.as_ref().and_then(|(checkout, repository)| {
+            folder.strip_prefix(checkout).ok().map(|inside| repository.join(inside))
+        });
+        plain(&moved.unwrap_or_else(|| folder.to_owned()).join(".codex"))
+    }
+
+    /// Whether a folder is trusted: what is said of it, else of the project's root, else of its repository.
+    pub(super) fn trust(&self, folder: &Path, said: &HashMap<String, String>) -> Trust {
+        let root = self.folders.first().map_or(folder, PathBuf::as_path);
+        let repository = self.worktree.as_ref().map(|(_, repository)| repository.as_path());
+        let keys = [Some(folder), Some(root), repository].into_iter().flatten().flat_map(keys);
+        match keys.filter_map(|key| said.get(&key).map(|level| (key, level))).next() {
+            Some((_, level)) if level == "trusted" => Trust::Trusted,
+            Some((key, _)) => Trust::Refused(key),
+            None => Trust::Unsaid(keys_of(repository.unwrap_or(root)).0),
+        }
+    }
+}
+
+/// A path under which something may be said of a folder: with its links resolved, and as it is.
+fn keys(folder: &Path) -> impl Iterator<Item = String> + use<> {
+    let (first, second) = keys_of(folder);
+    let second = Some(second).filter(|second| *second != first);
+    std::iter::once(first).chain(second)
+}
+
+fn keys_of(folder: &Path) -> (String, String) {
+    let resolved = fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
+    (resolved.to_string_lossy().into_owned(), folder.to_string_lossy().into_owned())
+}
+
+/// The root of the repository that a checkout is a linked worktree of: its `.git` is a file that points to
+/// `REPOSITORY/.git/worktrees/NAME`.
+fn repository(checkout: &Path) -> Option<PathBuf> {
+    let pointer = checkout.join(MARKER);
+    let text = pointer
+        .metadata()
+        .ok()
+        .filter(fs::Metadata::is_file)
+        .and_then(|_| crate::report::read(&pointer).ok())?;
+    let text = str::from_utf8(&text[..text.len().min(POINTER)]).ok()?;
+    let target = plain(&checkout.join(text.trim().strip_prefix("gitdir:")?.trim()));
+    let worktrees = target.parent().filter(|parent| parent.ends_with(".git/worktrees"))?;
+    worktrees.parent()?.parent().map(Path::to_owned)
+}
+
+/// Without `.` and `..`.
+fn plain(path: &Path) -> PathBuf {
+    let mut out = PathBuf::new();
+    for component in path.components() {
+        match component {
+            Component::CurDir => {}
+            Component::ParentDir => drop(out.pop()),
+            other => out.push(other),
+        }
+    }
+    out
+}
