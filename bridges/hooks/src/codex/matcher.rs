@@ -3,6 +3,7 @@
 //! Absent, empty and `*` match all. Only ASCII letters, digits, `_` and `|`: a list of exact names. Anything else is a regular
 //! expression of Rust's `regex`, unanchored. Matching takes time in proportion to the subject, whatever the expression.
 
+use crate::matcher::{Matcher, Pattern};
 use regex::{Error, Regex, RegexBuilder};
 
 /// How large an expression may become when it is compiled, in bytes: the client's limit, so that the same ones are valid.
@@ -10,51 +11,37 @@ const COMPILED: usize = 10 << 20;
 /// How much a search may keep of what it found out about an expression, in bytes.
 const KEPT: usize = 1 << 20;
 
-/// A matcher, compiled once.
+/// An expression, compiled.
 #[derive(Debug)]
-pub(crate) enum Matcher {
-    All,
-    /// Exact names.
-    Names(Vec<String>),
-    Pattern(Regex),
+struct Expression(Regex);
+
+impl Pattern for Expression {
+    fn finds(&self, name: &str) -> bool {
+        self.0.is_match(name)
+    }
 }
 
-impl Matcher {
-    /// The error says why it is no valid expression: the client skips the group that it stands in.
-    pub(crate) fn new(text: Option<&str>) -> Result<Matcher, String> {
-        let text = match text {
-            None | Some("" | "*") => return Ok(Matcher::All),
-            Some(text) => text,
-        };
-        if text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'|')) {
-            return Ok(Matcher::Names(text.split('|').map(str::to_owned).collect()));
+/// The error says why it is no valid expression: the client skips the group that it stands in.
+pub(crate) fn compile(text: Option<&str>) -> Result<Matcher, String> {
+    let text = match text {
+        None | Some("" | "*") => return Ok(Matcher::All),
+        Some(text) => text,
+    };
+    if text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'|')) {
+        return Ok(Matcher::Names(text.split('|').map(str::to_owned).collect()));
+    }
+    let compiled = RegexBuilder::new(text).size_limit(COMPILED).dfa_size_limit(KEPT).build();
+    compiled.map(|regex| Matcher::Pattern(Box::new(Expression(regex)))).map_err(|error| match error {
+        Error::CompiledTooBig(limit) => {
+            format!("as a regular expression it needs more than {} MiB", limit >> 20)
         }
-        let compiled = RegexBuilder::new(text).size_limit(COMPILED).dfa_size_limit(KEPT).build();
-        compiled.map(Matcher::Pattern).map_err(|error| match error {
-            Error::CompiledTooBig(limit) => {
-                format!("as a regular expression it needs more than {} MiB", limit >> 20)
-            }
-            // The first lines quote the expression and point into it.
-            error => {
-                let text = error.to_string();
-                let why = text.lines().last().unwrap_or_default();
-                format!("it is no regular expression: {}", why.strip_prefix("error: ").unwrap_or(why))
-            }
-        })
-    }
-
-    pub(crate) fn matches(&self, subject: &str) -> bool {
-        match self {
-            Matcher::All => true,
-            Matcher::Names(names) => names.iter().any(|name| name == subject),
-            Matcher::Pattern(regex) => regex.is_match(subject),
+        // The first lines quote the expression and point into it.
+        error => {
+            let text = error.to_string();
+            let why = text.lines().last().unwrap_or_default();
+            format!("it is no regular expression: {}", why.strip_prefix("error: ").unwrap_or(why))
         }
-    }
-
-    /// Is it for a tool, under one of the names that hooks know it by?
-    pub(crate) fn matches_tool(&self, tool: &str) -> bool {
-        self.matches(canonical(tool)) || aliases(tool).iter().any(|name| self.matches(name))
-    }
+    })
 }
 
 /// The name of a tool that a hook is told, and that a matcher is asked about first. Whatever runs commands is `Bash`; any other
@@ -84,7 +71,7 @@ mod tests {
     use super::*;
 
     fn hit(matcher: &str, tool: &str) -> bool {
-        Matcher::new(Some(matcher)).unwrap().matches_tool(tool)
+        compile(Some(matcher)).unwrap().matches(canonical(tool), aliases(tool))
     }
 
     // C-BRIDGE-1
@@ -128,14 +115,14 @@ mod tests {
         ] {
             assert!(!hit(no, "Bash"), "{no:?} should not match");
         }
-        assert!(Matcher::new(None).unwrap().matches_tool("Bash"));
+        assert!(compile(None).unwrap().matches("Bash", &[]));
         for (matcher, holds) in [("mcp__srv", false), ("mcp__srv__.*", true), ("mcp__srv__echo_it", true)] {
             assert_eq!(hit(matcher, "mcp__srv__echo_it"), holds, "{matcher}");
         }
         assert!(!hit("Skill(plan.*)", "Skill") && hit("Skill", "Skill"));
     }
 
-    // C-BRIDGE-1: other subjects have no other names.
+    // C-BRIDGE-1
     #[test]
     fn a_start_is_matched_by_its_source() {
         for (matcher, holds) in [
@@ -146,9 +133,8 @@ mod tests {
             ("STARTUP", false),
             ("clear", false),
         ] {
-            assert_eq!(Matcher::new(Some(matcher)).unwrap().matches("startup"), holds, "{matcher}");
+            assert_eq!(compile(Some(matcher)).unwrap().matches("startup", &[]), holds, "{matcher}");
         }
-        assert!(!Matcher::new(Some("Agent")).unwrap().matches("spawn_agent"));
     }
 
     // C-BRIDGE-1: whoever guards the client's tools guards those of this runtime.
@@ -180,14 +166,14 @@ mod tests {
             ("^(?!Read$).+", "look-around"),
             ("\\w{4000}", "more than 10 MiB"),
         ] {
-            let error = Matcher::new(Some(bad)).unwrap_err();
+            let error = compile(Some(bad)).unwrap_err();
             assert!(error.contains(why), "{bad}: {error}");
         }
     }
 
     #[test]
     fn an_expression_cannot_run_away() {
-        let matcher = Matcher::new(Some("^(a+)+$")).unwrap();
-        assert!(!matcher.matches(&format!("{}b", "a".repeat(100_000))));
+        let matcher = compile(Some("^(a+)+$")).unwrap();
+        assert!(!matcher.matches(&format!("{}b", "a".repeat(100_000)), &[]));
     }
 }

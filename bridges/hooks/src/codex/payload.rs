@@ -24,9 +24,9 @@ use std::{
 };
 
 /// A shell command.
-const BASH: &str = "Bash";
+pub(super) const BASH: &str = "Bash";
 /// A patch of files.
-const APPLY_PATCH: &str = "apply_patch";
+pub(super) const APPLY_PATCH: &str = "apply_patch";
 /// What the tools of MCP servers begin with.
 const MCP: &str = "mcp__";
 /// What sets off a compaction.
@@ -273,7 +273,7 @@ impl Payload<'_> {
             return self;
         };
         match alone(call.tool, input) {
-            Some(command) => self.commanded(&command, None),
+            Some((_, command)) => self.commanded(&command, None),
             None => self.value(input),
         }
         self
@@ -281,7 +281,7 @@ impl Payload<'_> {
 
     /// Before a person is asked, the model's reason for a command is told, and a patch is the part between its markers.
     fn input_in_question(mut self, call: Call<'_>) -> Self {
-        match call.input.and_then(|input| Some((input, alone(call.tool, input)?))) {
+        match call.input.and_then(|input| Some((input, alone(call.tool, input)?.1))) {
             Some((input, command)) => {
                 self.key("tool_input");
                 let why = || ["justification", "description"].iter().find_map(|key| input.get(key)?.as_str());
@@ -395,14 +395,14 @@ impl Payload<'_> {
     }
 }
 
-/// What stands alone under `command`: a shell's, or a patch.
-fn alone<'v>(tool: &str, input: View<'v>) -> Option<Cow<'v, str>> {
-    let named: &[&str] = match tool {
+/// What stands alone under `command`, a shell's or a patch, and the argument that it is.
+pub(super) fn alone<'v>(tool: &str, input: View<'v>) -> Option<(&'static str, Cow<'v, str>)> {
+    let named: &[&'static str] = match tool {
         BASH => &["command", "cmd"],
         APPLY_PATCH => &["command", "input", "patch"],
         _ => return None,
     };
-    named.iter().find_map(|key| input.get(key)?.as_str())
+    named.iter().find_map(|key| Some((*key, input.get(key)?.as_str()?)))
 }
 
 /// What a command printed, of its result as data: a text, or stdout and, on a line of its own, stderr.

@@ -1,7 +1,7 @@
 //! One handler of a file, as the client would have it.
 
 use super::tree::{Entry, Node, Value};
-use crate::{codex::matcher::Matcher, event::Event};
+use crate::{event::Event, matcher::Matcher};
 use sha2::{Digest, Sha256};
 use std::{fmt::Write as _, sync::Arc};
 

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     claude::ClaudeHooks,
-    codex::matcher::Matcher,
+    codex::matcher::compile,
     event::{Event, distance},
     json::line,
     report::{Report, Severity},
@@ -354,7 +354,7 @@ impl<'r> Reader<'r> {
     fn settle(&mut self, group: Group<'_>) -> Vec<Handler> {
         let Group { event, place, matcher, handlers } = group;
         let matcher = matcher.filter(|_| event.has_subject());
-        let compiled = match Matcher::new(matcher.map(|(_, text)| text)) {
+        let compiled = match compile(matcher.map(|(_, text)| text)) {
             Ok(compiled) => Arc::new(compiled),
             Err(why) => {
                 let (at, text) = matcher.unwrap_or_default();

@@ -179,7 +179,9 @@ fn an_invalid_matcher_drops_its_group_where_it_counts() {
         let (handlers, reports) = json(&with_group(event, &group("[")));
         assert_eq!((handlers.len(), reports.len()), (4, 0), "{event}");
         assert!(
-            handlers.iter().all(|handler| handler.matcher_text.is_none() && handler.matcher.matches("any"))
+            handlers
+                .iter()
+                .all(|handler| handler.matcher_text.is_none() && handler.matcher.matches("any", &[]))
         );
     }
     let (handlers, _) = json(&with_group("PreToolUse", &group("")));
