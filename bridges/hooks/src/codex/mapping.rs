@@ -166,3 +166,6 @@ pub(super) fn noted(heard: Heard) -> Mapped<Noted> {
 pub(super) fn late(answer: Answer) -> Said {
     Said { context: answer.context.into_iter().collect(), wakes: false }
 }
+
+#[cfg(test)]
+mod tests;
