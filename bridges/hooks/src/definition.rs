@@ -51,6 +51,8 @@ pub(crate) trait Condition: Debug + Send + Sync {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Origin {
     pub(crate) path: PathBuf,
+    /// What the client calls it where it names a run, if that is not its path.
+    pub(crate) named: Option<PathBuf>,
     pub(crate) scope: Scope,
     pub(crate) plugin: Option<Plugin>,
 }

@@ -124,7 +124,8 @@ impl Hook {
     /// What it said, with whom it was.
     pub(crate) fn says(&self, subject: String, answer: Answer, records: Vec<OwnRecord>) -> Heard {
         let (event, command) = (self.definition.event, self.command().to_owned());
-        let place = (self.origin.path.clone(), self.definition.order);
+        let file = self.origin.named.as_ref().unwrap_or(&self.origin.path);
+        let place = (file.clone(), self.definition.order);
         Heard { event, subject, command, place, answer, records }
     }
 }

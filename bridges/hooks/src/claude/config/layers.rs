@@ -170,7 +170,7 @@ fn files(project: &Path, layers: &Layers, reports: &mut Vec<Report>) -> Vec<(Arc
             }
         };
         let file = super::read(&path, &bytes, scope, reports);
-        files.push((Arc::new(Origin { path, scope, plugin }), file));
+        files.push((Arc::new(Origin { path, named: None, scope, plugin }), file));
     };
     if let Some(user) = &layers.user {
         add(user.clone(), Scope::User, None, false);

@@ -4,6 +4,7 @@ mod edit;
 mod file;
 mod handler;
 mod layers;
+pub(super) mod mount;
 mod project;
 mod read;
 mod review;

@@ -2,6 +2,7 @@
 
 mod files;
 mod layers;
+mod mount;
 mod trust;
 
 use super::{
