@@ -144,6 +144,27 @@ impl CodexLayers {
         self
     }
 
+    /// The files that it would look into for a working directory, whether or not they are there, each with the name of its layer,
+    /// in the order in which they add up. Looks for the project's root.
+    pub fn files(&self, dir: impl AsRef<Path>) -> Vec<(String, PathBuf)> {
+        let mut all: Vec<(String, PathBuf)> = Vec::new();
+        all.extend(self.managed.iter().map(|file| ("managed".into(), file.clone())));
+        let mut folder = |name: &str, folder: &Path| {
+            all.extend(["hooks.json", "config.toml"].map(|file| (name.to_owned(), folder.join(file))));
+        };
+        self.system.iter().for_each(|path| folder("system", path));
+        self.user.iter().for_each(|path| folder("user", path));
+        if self.project {
+            let dir = std::path::absolute(dir.as_ref()).unwrap_or_else(|_| dir.as_ref().to_owned());
+            let project = Project::find(&dir, None);
+            project.folders().iter().for_each(|own| folder("project", &project.hooks_of(own)));
+        }
+        all.extend(
+            self.plugins.iter().map(|plugin| (format!("plugin {}", plugin.name), plugin.file.clone())),
+        );
+        all
+    }
+
     /// The file that says what is trusted.
     pub(super) fn trust_file(&self) -> Option<PathBuf> {
         self.trust.clone().or_else(|| self.user.as_ref().map(|folder| folder.join("config.toml")))
