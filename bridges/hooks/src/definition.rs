@@ -37,7 +37,6 @@ pub(crate) struct Definition {
     /// Its exit code 2 reaches the model later.
     pub(crate) rewakes: bool,
     /// How much context of it the model is shown, in the dialect's own unit, if its file sets that.
-    #[allow(dead_code, reason = "the dialect that reads it is on its way")]
     pub(crate) context_limit: Option<u64>,
 }
 

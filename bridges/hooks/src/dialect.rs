@@ -29,6 +29,9 @@ pub(crate) type Places<'a> = Vec<(&'static str, Option<&'a Path>)>;
 /// The dialects there are, by name: each is the owner of its handlers.
 pub(crate) const NAMES: [&str; 2] = ["claude", "codex"];
 
+/// The dialects themselves.
+pub(crate) const ALL: [&dyn Dialect; 2] = [&crate::claude::Claude, &crate::codex::Codex];
+
 /// What all payloads of a bridge share.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Style<'a> {

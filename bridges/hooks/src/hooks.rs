@@ -170,7 +170,7 @@ impl Hooks {
         loaded: Loaded,
         reports: &mut Vec<Report>,
     ) -> Arc<Hooks> {
-        let overlay = Overlay::load(dialect, &project, &options.overlays, reports);
+        let overlay = Overlay::load(&project, &options.overlays, reports);
         let said = options.said();
         let permits = options.permits.or_else(|| overlay.processes().map(Permits::new));
         let in_background = overlay.processes().map_or_else(Permits::for_this_machine, Permits::new);

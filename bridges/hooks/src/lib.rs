@@ -143,7 +143,7 @@ mod written;
 
 pub use background::Late;
 pub use claude::{ClaudeHooks, Layers, PluginLayer};
-pub use codex::{Change, Changed, CodexLayers, CodexTrust, TrustError, TrustStatus, TrustedHook};
+pub use codex::{Change, Changed, CodexHooks, CodexLayers, CodexTrust, TrustError, TrustStatus, TrustedHook};
 pub use explain::{Considered, Explanation, HookInfo, Moment};
 pub use hooks::Hooks;
 pub use options::{Each, Fidelity, OnFailure, Only, Options, TellLate};

@@ -44,6 +44,21 @@ pub(crate) fn compile(text: Option<&str>) -> Result<Matcher, String> {
     })
 }
 
+/// Tools of the client.
+pub(super) const TOOLS: &[&str] = &[
+    "Agent",
+    "Bash",
+    "apply_patch",
+    "close_agent",
+    "create_goal",
+    "get_goal",
+    "send_input",
+    "spawn_agent",
+    "update_goal",
+    "update_plan",
+    "view_image",
+];
+
 /// The name of a tool that a hook is told, and that a matcher is asked about first. Whatever runs commands is `Bash`; any other
 /// tool has its own.
 pub(crate) fn canonical(tool: &str) -> &str {

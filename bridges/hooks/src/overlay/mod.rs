@@ -11,7 +11,6 @@ mod read;
 
 use crate::{
     definition::{Definition, Origin, Scope},
-    dialect::Dialect,
     glob::glob,
     options::{Fidelity, OnFailure},
     report::{Report, Severity},
@@ -161,19 +160,12 @@ pub(crate) struct Subject<'a> {
 
 impl Overlay {
     /// Reads them.
-    pub(crate) fn load(
-        dialect: &'static dyn Dialect,
-        project: &Path,
-        overlays: &Overlays,
-        reports: &mut Vec<Report>,
-    ) -> Overlay {
+    pub(crate) fn load(project: &Path, overlays: &Overlays, reports: &mut Vec<Report>) -> Overlay {
         let user = overlays.user.clone().map(|path| (path, false));
         let own = overlays.project.then(|| (project.join(FILE), true));
         let files = user.into_iter().chain(own);
         Overlay {
-            files: files
-                .filter_map(|(path, of_project)| read::file(dialect, path, of_project, reports))
-                .collect(),
+            files: files.filter_map(|(path, of_project)| read::file(path, of_project, reports)).collect(),
         }
     }
 

@@ -3,7 +3,7 @@
 use super::{Entry, File, Said, Which};
 use crate::{
     definition::LONGEST,
-    dialect::Dialect,
+    dialect,
     event::{Named, distance, named, nearest},
     json::line,
     options::{Fidelity, OnFailure},
@@ -24,12 +24,7 @@ const SOME: [&str; 8] =
     ["event", "matcher", "command", "handler", "fidelity", "on_failure", "timeout", "shadow"];
 
 /// The file, unless there is none. One with mistakes counts as far as it is sound.
-pub(super) fn file(
-    dialect: &'static dyn Dialect,
-    path: PathBuf,
-    of_project: bool,
-    reports: &mut Vec<Report>,
-) -> Option<File> {
+pub(super) fn file(path: PathBuf, of_project: bool, reports: &mut Vec<Report>) -> Option<File> {
     let bytes = match report::read(&path) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
@@ -55,7 +50,7 @@ pub(super) fn file(
             return None;
         }
     };
-    let mut reader = Reader { dialect, text, found: Vec::new() };
+    let mut reader = Reader { text, found: Vec::new() };
     match DeTable::parse(text) {
         Ok(root) => reader.root(root.get_ref(), &mut file),
         Err(error) => {
@@ -76,7 +71,6 @@ pub(super) fn file(
 }
 
 struct Reader<'t> {
-    dialect: &'static dyn Dialect,
     text: &'t str,
     found: Vec<(usize, Report)>,
 }
@@ -244,14 +238,17 @@ impl Reader<'_> {
 
     fn event(&mut self, key: &Key<'_>, value: &Node<'_>) -> Option<&'static str> {
         let name = self.string(key, value)?;
-        match named(self.dialect, &name) {
+        // Which client a hook is for, nobody says here: an event of any will do.
+        let all = dialect::ALL.map(|dialect| named(dialect, &name));
+        let runs = all.into_iter().find(|named| matches!(named, Named::Runs(_)));
+        match runs.or_else(|| all.into_iter().find(|named| *named != Named::Unknown)).unwrap_or(all[0]) {
             Named::Runs(event) => return Some(event.name()),
             Named::Silent { event, why } => {
                 let message = format!("hooks on {event} do not run: {why}; so this `[[hook]]` sets nothing");
                 self.say(value.span().start, "overlay/bad-value", message, "take it out");
             }
             Named::Unknown => {
-                let near = nearest(self.dialect, &name).map_or_else(
+                let near = dialect::ALL.iter().find_map(|dialect| nearest(*dialect, &name)).map_or_else(
                     || "events are written as in the settings file, such as PreToolUse".into(),
                     |near| format!("did you mean {near}?"),
                 );
