@@ -6,7 +6,7 @@ use crate::{
     drive::{Drive, Fate, Given, Signals, Sink},
     hooks::{
         args::LayerArgs,
-        beside::{Beside, load},
+        beside::{Beside, Prepared, load},
         layers::heed,
     },
     paint::clean,
@@ -71,7 +71,7 @@ pub(crate) struct Plan {
     model: ScriptedModel,
     prompts: Prompts,
     workspace: Workspace,
-    hooks: Arc<Hooks>,
+    hooks: Vec<Arc<Hooks>>,
     advisor: SessionAdvisor,
     beside: Beside,
 }
@@ -86,10 +86,13 @@ impl Plan {
         let prompts = Prompts::read(&script)?;
         let workspace = Workspace::new(&project.dir)?;
         let advisor = SessionAdvisor::new();
-        let (hooks, reports, beside) = load(&project.dir, layers, advisor.clone())?;
+        let Prepared { hooks, reports, beside } = load(&project.dir, layers, advisor.clone())?;
         heed(&reports)?;
         let of = hooks.clone();
-        let workspace = workspace.sourced(move |session| of.exports(session));
+        let workspace = workspace.sourced(move |session| {
+            let files = of.iter().map(|hooks| hooks.exports(session));
+            Ok(files.collect::<io::Result<Vec<_>>>()?.concat())
+        });
         Ok(Plan { project, script, model, prompts, workspace, hooks, advisor, beside })
     }
 }
@@ -148,15 +151,11 @@ impl Begun {
     ) -> Result<ExitCode, Problem> {
         let Begun { mut plan, journal, name, law, before } = self;
         let (head, log) = (law.head(), journal.clone());
-        let runtime = Runtime::builder(plan.model)
-            .journal(journal)
-            .tools(plan.workspace.tools())
-            .mount_deciding(plan.hooks)
-            .answers(plan.advisor)
-            .arbiters(1)
-            .inbox_every(INBOX)
-            .start()
-            .await?;
+        let mut builder = Runtime::builder(plan.model).journal(journal).tools(plan.workspace.tools());
+        for hooks in plan.hooks {
+            builder = builder.mount_deciding(hooks);
+        }
+        let runtime = builder.answers(plan.advisor).arbiters(1).inbox_every(INBOX).start().await?;
         let mut options = SessionOptions::new(&plan.project.dir).channel("cli");
         if channel != Channel::None {
             options = options.approvals();

@@ -34,21 +34,65 @@ pub(crate) enum HooksMode {
 /// Which files count beside the project's.
 #[derive(Debug, Args)]
 pub(crate) struct LayerArgs {
-    /// Also ~/.claude/settings.json, and your own portcullis.toml
+    /// The clients whose hooks count: claude, codex, or both, in the order in which they are asked
+    #[arg(long, value_name = "LIST", value_enum, value_delimiter = ',', default_value = "claude,codex")]
+    pub(crate) dialect: Vec<DialectArg>,
+    /// Also your own files: ~/.claude/settings.json, those in ~/.codex or $CODEX_HOME, and your portcullis.toml
     #[arg(long)]
     pub(crate) user: bool,
-    /// Only these of the three files of a person and a project
+    /// Claude Code: only these of the three files of a person and a project
     #[arg(long, value_name = "LIST", value_enum, value_delimiter = ',', conflicts_with = "user")]
     pub(crate) setting_sources: Option<Vec<SourceArg>>,
-    /// Also these settings: a file, or a JSON object
+    /// Claude Code: also these settings: a file, or a JSON object
     #[arg(long, value_name = "FILE|JSON")]
     pub(crate) settings: Option<OsString>,
-    /// Also this administrator's settings file
+    /// Claude Code: also this administrator's settings file
     #[arg(long, value_name = "FILE")]
     pub(crate) managed: Option<PathBuf>,
-    /// Also the hooks of the plugin in this folder
+    /// Claude Code: also the hooks of the plugin in this folder
     #[arg(long, value_name = "FOLDER")]
     pub(crate) plugin: Vec<PathBuf>,
+    /// Codex: also these settings, the text of a config.toml
+    #[arg(long, value_name = "TOML")]
+    pub(crate) codex_config: Option<String>,
+    /// Codex: also this administrator's requirements.toml
+    #[arg(long, value_name = "FILE")]
+    pub(crate) codex_requirements: Option<PathBuf>,
+    /// Codex: also the hooks of a plugin, PLUGIN@MARKETPLACE=FOLDER
+    #[arg(long, value_name = "NAME=FOLDER", value_parser = plugin)]
+    pub(crate) codex_plugin: Vec<(String, PathBuf)>,
+    /// Codex: the project is trusted, whatever your config.toml says; its hooks have to be trusted all the same
+    #[arg(long)]
+    pub(crate) trust_project: bool,
+    /// Codex: hooks run whether or not you have trusted them
+    #[arg(long)]
+    pub(crate) bypass_hook_trust: bool,
+}
+
+/// A client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum DialectArg {
+    /// Claude Code
+    Claude,
+    /// Codex
+    Codex,
+}
+
+impl DialectArg {
+    /// Its name, which is the owner of its handlers.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            DialectArg::Claude => "claude",
+            DialectArg::Codex => "codex",
+        }
+    }
+}
+
+fn plugin(text: &str) -> Result<(String, PathBuf), String> {
+    match text.split_once('=') {
+        Some((name, folder)) if !name.is_empty() && !folder.is_empty() => Ok((name.into(), folder.into())),
+        _ => Err("write it as PLUGIN@MARKETPLACE=FOLDER".into()),
+    }
 }
 
 /// A settings file of the client.
@@ -115,7 +159,7 @@ pub(crate) struct ExplainArgs {
     /// Starts nothing
     #[arg(long)]
     pub(crate) dry: bool,
-    /// Prints one JSON object
+    /// Prints one JSON object, or one a line and client
     #[arg(long)]
     pub(crate) json: bool,
 }

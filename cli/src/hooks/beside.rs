@@ -4,7 +4,7 @@ use super::args::LayerArgs;
 use crate::problem::Problem;
 use portcullis::{
     Session, SessionAdvisor,
-    hooks::{ClaudeHooks, Hooks, Late, Report},
+    hooks::{Hooks, Late, Report},
 };
 use std::{path::Path, sync::Arc};
 use tokio::{
@@ -15,25 +15,29 @@ use tokio::{
 /// How many background hooks may have ended without having been passed on.
 const WAITING: usize = 64;
 
+/// Hooks of a project, before there is a session.
+pub(crate) struct Prepared {
+    pub(crate) hooks: Vec<Arc<Hooks>>,
+    pub(crate) reports: Vec<Report>,
+    pub(crate) beside: Beside,
+}
+
 /// What was prepared before there was a session.
 pub(crate) struct Beside {
     late: Receiver<Late>,
 }
 
 /// Loads a project's hooks, with the layers that the options name. Those that ask a model ask the advisor.
-pub(crate) fn load(
-    project: &Path,
-    layers: &LayerArgs,
-    advisor: SessionAdvisor,
-) -> Result<(Arc<Hooks>, Vec<Report>, Beside), Problem> {
+pub(crate) fn load(project: &Path, layers: &LayerArgs, advisor: SessionAdvisor) -> Result<Prepared, Problem> {
     let (tell, late) = channel(WAITING);
-    let options = super::layers::find(project, layers)?.options.advisor(advisor).late(move |late: Late| {
+    let mut found = super::layers::find(project, layers)?;
+    found.options = found.options.advisor(advisor).late(move |late: Late| {
         if tell.try_send(late).is_err() {
             tracing::warn!("a background hook ended when nobody was left to tell");
         }
     });
-    let (hooks, reports) = ClaudeHooks::load_with(project, options);
-    Ok((hooks, reports, Beside { late }))
+    let (hooks, reports) = found.load(project);
+    Ok(Prepared { hooks, reports, beside: Beside { late } })
 }
 
 impl Beside {
@@ -70,7 +74,7 @@ async fn pass_on(session: &Session, late: Late) {
     let mut told = portcullis::Late::new(late.records);
     told.context = late.context.into_iter().map(Into::into).collect();
     told.wakes = late.wakes;
-    if let Err(error) = session.late("claude", told).await {
+    if let Err(error) = session.late(&late.handler.owner, told).await {
         tracing::warn!(handler = %late.handler, %error, "what a background hook came to was not taken");
     }
 }

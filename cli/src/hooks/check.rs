@@ -9,7 +9,7 @@ use crate::{
 };
 use portcullis::{
     SessionAdvisor,
-    hooks::{ClaudeHooks, Fidelity, HookInfo, Severity},
+    hooks::{Fidelity, HookInfo, Severity},
     tools::Workspace,
 };
 use std::{
@@ -21,15 +21,15 @@ use std::{
 /// Looks, and says what there is.
 pub(super) fn check(args: &CheckArgs) -> Result<ExitCode, Problem> {
     let project = Project::find(&args.dir)?;
-    let found = layers::find(&project.dir, &args.layers)?;
+    let mut found = layers::find(&project.dir, &args.layers)?;
     // What it loads is what a run would: there, the session's own model answers.
-    let options = found.options.advisor(SessionAdvisor::new());
-    let (hooks, mut reports) = ClaudeHooks::load_with(&project.dir, options);
+    found.options = found.options.advisor(SessionAdvisor::new());
+    let (hooks, mut reports) = found.load(&project.dir);
     let workspace = Workspace::new(&project.dir)?;
     let own: Vec<String> = workspace.tools().iter().map(|tool| tool.spec().name.to_string()).collect();
     let tools: Vec<&str> = own.iter().map(String::as_str).chain(["Agent"]).collect();
-    reports.extend(hooks.lint(&tools));
-    let all = hooks.hooks();
+    reports.extend(hooks.iter().flat_map(|hooks| hooks.lint(&tools)));
+    let all: Vec<HookInfo> = hooks.iter().flat_map(|hooks| hooks.hooks()).collect();
     let mut out = String::new();
     // Writing to a String cannot fail.
     for layer in &found.layers {

@@ -8,7 +8,7 @@ use super::{
 use crate::{paint::clean, problem::Problem, store::Project};
 use portcullis::{
     ModelAdvisor, ScriptedModel,
-    hooks::{ClaudeHooks, Considered, Explanation, Options},
+    hooks::{Considered, Explanation, Options},
 };
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -20,7 +20,7 @@ use std::{
 };
 
 /// Hooks that ask a model ask the one of the project's script, if it has one.
-pub(crate) fn advised(options: Options, project: &Project) -> Result<Options, Problem> {
+pub(crate) fn advised<L>(options: Options<L>, project: &Project) -> Result<Options<L>, Problem> {
     let script = project.dir.join("model.json");
     if !script.is_file() {
         return Ok(options);
@@ -33,21 +33,53 @@ pub(crate) fn advised(options: Options, project: &Project) -> Result<Options, Pr
 /// Explains it.
 pub(super) async fn explain(args: ExplainArgs) -> Result<ExitCode, Problem> {
     let project = Project::find(&args.dir)?;
-    let mut options = advised(layers::find(&project.dir, &args.layers)?.options, &project)?;
-    options.fidelity = args.fidelity.map(Into::into);
-    let (hooks, reports) = ClaudeHooks::load_with(&project.dir, options);
+    let mut found = layers::find(&project.dir, &args.layers)?;
+    found.options = advised(found.options, &project)?;
+    found.options.fidelity = args.fidelity.map(Into::into);
+    let (mut all, reports) = found.load(&project.dir);
     layers::heed(&reports)?;
-    let moment = moment::moment(&args, &project.dir)?;
-    let Some(explanation) = hooks.explain(&moment) else {
-        return Err(Problem::new("no hook is on a call that never ran"));
-    };
-    let ran = match args.dry {
-        true => None,
-        false => Some(tokio::task::LocalSet::new().run_until(moment::run(&hooks, &moment)).await),
-    };
-    let text = if args.json { json(&explanation, &ran)? } else { text(&explanation, &ran) };
+    // A client without hooks is worth a word only where there is no other.
+    let first = all.first().cloned();
+    all.retain(|hooks| !hooks.is_empty());
+    if all.is_empty() {
+        all.extend(first);
+    }
+    let (mut out, mut why) = (String::new(), None);
+    let several = all.len() > 1;
+    for hooks in &all {
+        let moment = match moment::moment(&args, hooks.dialect(), &project.dir) {
+            Ok(moment) => moment,
+            // Another client may have an event that this one has not.
+            Err(problem) => {
+                why.get_or_insert(problem);
+                continue;
+            }
+        };
+        let Some(explanation) = hooks.explain(&moment) else {
+            why.get_or_insert(Problem::new("no hook is on a call that never ran"));
+            continue;
+        };
+        let ran = match args.dry {
+            true => None,
+            false => Some(tokio::task::LocalSet::new().run_until(moment::run(hooks, &moment)).await),
+        };
+        if args.json {
+            out.push_str(&json(hooks.dialect(), &explanation, &ran)?);
+        } else {
+            if several {
+                let gap = if out.is_empty() { "" } else { "\n" };
+                // Writing to a String cannot fail.
+                let _ = writeln!(out, "{gap}== {}", hooks.dialect());
+            }
+            out.push_str(&text(&explanation, &ran));
+        }
+    }
+    match why {
+        Some(problem) if out.is_empty() => return Err(problem),
+        _ => {}
+    }
     // Whoever closed stdout has the exit code.
-    let _ = io::stdout().write_all(text.as_bytes());
+    let _ = io::stdout().write_all(out.as_bytes());
     Ok(ExitCode::SUCCESS)
 }
 
@@ -132,6 +164,7 @@ fn variables(hook: &Considered) -> BTreeMap<String, Option<String>> {
 
 #[derive(Serialize)]
 struct All<'e> {
+    dialect: &'e str,
     event: &'e str,
     subject: &'e str,
     stdin: String,
@@ -174,9 +207,10 @@ struct Not<'e> {
     why: &'e str,
 }
 
-fn json(explanation: &Explanation, ran: &Ran) -> Result<String, Problem> {
+fn json(dialect: &str, explanation: &Explanation, ran: &Ran) -> Result<String, Problem> {
     let raw = |text: &str| RawValue::from_string(text.replace(['\n', '\r'], " "));
     let mut all = All {
+        dialect,
         event: explanation.event,
         subject: &explanation.subject,
         stdin: String::from_utf8_lossy(&explanation.stdin).into_owned(),

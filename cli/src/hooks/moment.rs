@@ -3,18 +3,19 @@
 use super::args::ExplainArgs;
 use crate::problem::Problem;
 use portcullis::{
-    AfterCompaction, Asking, BatchCall, CallBatch, CallKey, CallPath, ChildStarting, Compact, Compacted,
-    Compacting, Compaction, Continue, Decided, EndReason, Ended, Ending, Execution, Extension, Frozen, Gate,
-    Guard, HandlerId, Mint, Outcome, Output, OwnRecord, Permission, Permitted, PostExecute, PreExecute,
-    PromptSubmit, Proposal, Proposed, PutQuestion, RequestId, Returned, Reviewed, Rewrite, Scene, Seam, Seq,
-    SessionEnded, SessionId, SessionInfo, SessionStart, Source, StartSource, Starting, SubagentStart,
-    Submitted, Summarised, Table, ToolBatch, ToolSpec, TurnContinuation, TurnEnded, Verdict,
-    hooks::{ClaudeHooks, Hooks, Moment},
+    AfterCompaction, Asking, BatchCall, CallBatch, CallKey, CallPath, Cause, CauseName, ChildStarting,
+    Compact, Compacted, Compacting, Compaction, Continue, Decided, EndReason, Ended, Ending, Execution,
+    Extension, Frozen, Gate, Guard, HandlerId, Mint, Outcome, Output, OwnRecord, Permission, Permitted,
+    PostExecute, PreExecute, PromptSubmit, Proposal, Proposed, PutQuestion, RequestId, Returned, Reviewed,
+    Rewrite, Scene, Seam, Seq, SessionEnded, SessionId, SessionInfo, SessionStart, Source, StartSource,
+    Starting, SubagentStart, Submitted, Summarised, Table, ToolBatch, ToolSpec, TurnContinuation, TurnEnded,
+    Verdict,
+    hooks::{ClaudeHooks, CodexHooks, Hooks, Moment},
 };
 use std::{path::Path, sync::Arc, time::Duration};
 
 /// The moment that the arguments describe.
-pub(super) fn moment(args: &ExplainArgs, cwd: &Path) -> Result<Moment, Problem> {
+pub(super) fn moment(args: &ExplainArgs, dialect: &str, cwd: &Path) -> Result<Moment, Problem> {
     let mut info = SessionInfo::new(SessionId::new("explained")?, cwd.into(), "cli");
     let inside = args.event.starts_with("Subagent").then(|| "general-purpose".to_owned());
     if let Some(kind) = args.agent_type.clone().or(inside) {
@@ -61,6 +62,10 @@ pub(super) fn moment(args: &ExplainArgs, cwd: &Path) -> Result<Moment, Problem> 
             let call = BatchCall::new(key, made, Some(input()?), ended, text, false);
             Moment::PostToolBatch(CallBatch::new(scene, [call]))
         }
+        "Interrupt" if dialect == "codex" => {
+            let reason = EndReason::Aborted { by: Source::User, reason: CauseName(Cause::User) };
+            Moment::TurnEnd(TurnEnded::new(scene, reason))
+        }
         "StopFailure" => {
             let reason = EndReason::Error { code: "model_failed".into(), message: (&*args.last).into() };
             Moment::TurnEnd(TurnEnded::new(scene, reason))
@@ -98,9 +103,13 @@ pub(super) fn moment(args: &ExplainArgs, cwd: &Path) -> Result<Moment, Problem> 
         "SessionEnd" => Moment::SessionEnd(SessionEnded::new(scene)),
         "PostCompact" => Moment::PostCompact(Summarised::new(scene, (&*args.last).into())),
         other => {
-            let known = ClaudeHooks::events().filter(|(_, silent)| silent.is_none()).map(|(name, _)| name);
+            let events: Vec<_> = match dialect {
+                "codex" => CodexHooks::events().collect(),
+                _ => ClaudeHooks::events().collect(),
+            };
+            let known = events.iter().filter(|(_, silent)| silent.is_none()).map(|(name, _)| *name);
             let known = known.collect::<Vec<_>>().join(", ");
-            let why = ClaudeHooks::events().find(|(name, _)| *name == other).and_then(|(_, silent)| silent);
+            let why = events.iter().find(|(name, _)| *name == other).and_then(|(_, silent)| *silent);
             let why = why.map_or_else(String::new, |why| format!(": {why}"));
             let what = format!("the event `{other}` does not happen here{why}");
             return Err(Problem::new(what).next(format!("those that do: {known}")));
@@ -177,11 +186,11 @@ pub(super) async fn run(hooks: &Arc<Hooks>, moment: &Moment) -> (Vec<Answered>, 
             let (answered, decided) = ask::<PostExecute>(&table, input).await;
             let fed_back = |text: &&Arc<str>| text.contains(" hook blocking error from command: \"");
             let feedback = answered.iter().flat_map(|one| &one.context).rfind(fed_back);
-            let decision = match (PostExecute::fold(&decided), feedback) {
-                (Reviewed::Blocked(_), _) | (_, Some(_)) => "block",
-                _ => "none",
+            let (decision, reason) = match (PostExecute::fold(&decided), feedback) {
+                (Reviewed::Blocked(reason), _) => ("block", Some(reason.to_string())),
+                (_, Some(feedback)) => ("block", Some(feedback.to_string())),
+                _ => ("none", None),
             };
-            let reason = feedback.map(ToString::to_string);
             (answered, Folded { decision, reason, input: None })
         }
         Moment::Stop(input) => {

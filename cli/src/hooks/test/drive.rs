@@ -6,7 +6,7 @@ use super::stage::{Stage, Told};
 use super::{script, tools};
 use futures::{StreamExt, stream::BoxStream};
 use portcullis::{
-    Answer, Body, Content, Continue, Ending, Event as Happened, Execution, ForkAt, Gate, Limits,
+    Answer, Body, Cause, Content, Continue, Ending, Event as Happened, Execution, ForkAt, Gate, Limits,
     MemoryJournal, Model, ModelError, ModelEvent, ModelRequest, Reason, Role, Runtime, ScriptedModel, Seq,
     Session, SessionAdvisor, SessionId, SessionOptions,
     hooks::{Hooks, Report},
@@ -109,10 +109,10 @@ async fn play(stage: &Stage, feed: &Feed) -> Result<Seen, String> {
         }
         _ => house.process(NAME, &[&*feed.rounds[0].prompt], true).await?,
     }
-    let House { journal, roles, reports, asked, told, last, .. } = house;
+    let House { journal, roles, reports, asked, told, last, hooks, .. } = house;
     let roles = roles.lock().unwrap_or_else(PoisonError::into_inner).clone();
     let told = told.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    Seen::of(feed, Sources { journal, roles, reports, asked, told, last }).await
+    Seen::of(feed, Sources { journal, roles, reports, asked, told, last, hooks }).await
 }
 
 /// Where the process may die just before a result is kept.
@@ -214,10 +214,16 @@ impl House<'_> {
         let mut events = session.events(Seq(0));
         let turn = session.prompt(Content::text(prompt)).await.map_err(|error| error.to_string())?;
         let mut ended = pin!(turn.done());
+        let interrupts = self.feed.event == Event::Interrupt;
         loop {
             tokio::select! {
                 _ = &mut ended => break,
                 event = events.next() => match event {
+                    Some(Happened::Record(record))
+                        if interrupts && matches!(record.body, Body::StepStart(_)) =>
+                    {
+                        session.cancel(Cause::User).await.map_err(|error| error.to_string())?;
+                    }
                     Some(Happened::Ask(ask)) => self.asked.answer(session, ask, &self.feed.scenario.answers()).await,
                     Some(_) => {}
                     None => {

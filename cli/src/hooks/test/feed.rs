@@ -1,7 +1,10 @@
 //! What a case feeds: the event, once or several times, with what goes with it.
 
+use super::super::args::DialectArg;
 use super::case::{Case, typed};
 use super::scenario::Scenario;
+use clap::ValueEnum;
+use portcullis::hooks::{ClaudeHooks, CodexHooks};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -23,11 +26,12 @@ pub(super) enum Event {
     SubagentStop,
     PreCompact,
     PostCompact,
+    Interrupt,
     SessionEnd,
 }
 
 impl Event {
-    const ALL: [Event; 16] = [
+    const ALL: [Event; 17] = [
         Event::SessionStart,
         Event::UserPromptSubmit,
         Event::PreToolUse,
@@ -43,6 +47,7 @@ impl Event {
         Event::SubagentStop,
         Event::PreCompact,
         Event::PostCompact,
+        Event::Interrupt,
         Event::SessionEnd,
     ];
 
@@ -63,6 +68,7 @@ impl Event {
             Event::SubagentStop => "SubagentStop",
             Event::PreCompact => "PreCompact",
             Event::PostCompact => "PostCompact",
+            Event::Interrupt => "Interrupt",
             Event::SessionEnd => "SessionEnd",
         }
     }
@@ -82,7 +88,7 @@ impl Event {
 
     /// It is told of what has happened, to hooks that nobody waits for.
     pub(super) fn is_notice(self) -> bool {
-        matches!(self, Event::Notification | Event::StopFailure)
+        matches!(self, Event::Notification | Event::StopFailure | Event::Interrupt)
     }
 
     /// It happens when a person is asked about a call.
@@ -150,6 +156,7 @@ enum Effect {
 /// Everything that a case feeds.
 #[derive(Debug)]
 pub(super) struct Feed {
+    pub(super) dialect: DialectArg,
     pub(super) event: Event,
     pub(super) rounds: Vec<Round>,
     /// The rounds are calls of one step.
@@ -228,16 +235,15 @@ struct Generated {
 
 impl Feed {
     pub(super) fn read(case: &Case) -> Result<Feed, String> {
-        match case.text("dialect")?.as_deref() {
-            Some("claude") => {}
-            Some(other) => return Err(format!("cases of the dialect `{other}` cannot be run yet")),
-            None => return Err("the case names no `dialect`".into()),
-        }
+        let named = case.text("dialect")?.ok_or("the case names no `dialect`")?;
+        let dialect = DialectArg::from_str(&named, false);
+        let dialect = dialect.map_err(|_| format!("there is no dialect `{named}`"))?;
         if let Some(unknown) = case.names().find(|name| !KNOWN.contains(name)) {
             return Err(format!("the field `{unknown}` is not understood, so it was not fed"));
         }
         let name = case.text("event")?.ok_or("the case names no `event`")?;
         let event = Event::ALL.into_iter().find(|event| event.name() == name);
+        let event = event.filter(|_| happens(dialect, &name));
         let event = event.ok_or_else(|| format!("nothing here makes the event `{name}` happen"))?;
         let scenario = Scenario::read(case)?;
         let base = base(case)?;
@@ -275,7 +281,7 @@ impl Feed {
             || expected.get("tool_outcome").is_some_and(|outcome| outcome.get() == "\"error\"");
         let guards = case.get("guard_rules")?.unwrap_or_default();
         let model_says = case.text("model_says")?;
-        Ok(Feed { event, rounds, batch: is_batch, agent, guards, scenario, fails, model_says })
+        Ok(Feed { dialect, event, rounds, batch: is_batch, agent, guards, scenario, fails, model_says })
     }
 
     /// The rounds of each turn, for the events that end one: a round whose turn was not forced on begins the next.
@@ -284,6 +290,15 @@ impl Feed {
         starts.extend((1..self.rounds.len()).filter(|at| !self.rounds[*at].active));
         starts.push(self.rounds.len());
         starts.windows(2).map(|pair| &self.rounds[pair[0]..pair[1]]).collect()
+    }
+}
+
+/// Whether the client has such an event, and it happens here.
+fn happens(dialect: DialectArg, name: &str) -> bool {
+    let here = |(known, silent): (&str, Option<&str>)| known == name && silent.is_none();
+    match dialect {
+        DialectArg::Claude => ClaudeHooks::events().any(here),
+        DialectArg::Codex => CodexHooks::events().any(here),
     }
 }
 
@@ -364,11 +379,12 @@ pub(super) fn quoted(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use portcullis::hooks::ClaudeHooks;
 
     #[test]
     fn each_event_that_happens_here_can_be_fed() {
-        let happen = ClaudeHooks::events().filter(|(_, silent)| silent.is_none()).map(|(name, _)| name);
-        assert!(happen.eq(Event::ALL.map(Event::name)));
+        let every = ClaudeHooks::events().chain(CodexHooks::events());
+        for (name, _) in every.filter(|(_, silent)| silent.is_none()) {
+            assert!(Event::ALL.iter().any(|event| event.name() == name), "{name}");
+        }
     }
 }

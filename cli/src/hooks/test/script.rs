@@ -4,6 +4,8 @@ use super::feed::{Event, Feed, Round, quoted};
 
 /// How often the last answer of a turn is repeated, should a hook force the turn on.
 const AGAIN: u32 = 1_000_000;
+/// Longer than any case may take, in milliseconds.
+const NEVER: u32 = 3_600_000;
 /// What the runtime says when it asks for a summary.
 const SUMMARISE: &str = "Write a summary that will stand in its place";
 /// From so many tokens on a conversation is summarised, in the cases that are about that.
@@ -48,6 +50,9 @@ pub(super) fn script(feed: &Feed) -> String {
             .iter()
             .map(|round| format!(r#"{{"fail":{{"kind":"fatal","message":{}}}}}"#, quoted(&round.last)));
         acts.push(failed.take(1).collect());
+    } else if feed.event == Event::Interrupt {
+        // It would answer when nobody listens any more.
+        acts.push(vec![format!(r#"{{"text":"done","delay_ms":{NEVER}}}"#)]);
     } else if feed.event.is_of_compaction() {
         acts.push(vec![format!(
             r#"{{"text":"done","repeat":{AGAIN},"usage":{{"input":{FULL},"output":1}}}}"#

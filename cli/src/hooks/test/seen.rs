@@ -4,14 +4,11 @@ use super::drive::answer;
 use super::feed::{Event, Feed};
 use portcullis::{
     Arguments, Ask, Body, Compact, Decision, EndReason, Ended, Gate, Journal, MemoryJournal, OwnRecord,
-    Permit, Point, Proposal, Record, Role, Session, SessionId, Source, Subject, View,
-    hooks::{ClaudeHooks, Late, Report},
+    Permit, Point, Proposal, Record, Review, Role, Session, SessionId, Source, Subject, View,
+    hooks::{Hooks, Late, Report},
 };
 use serde::Serialize;
 use std::{collections::HashMap, sync::Arc};
-
-/// The owner of Claude's hooks.
-const OWNER: &str = "claude";
 
 /// Where it is read from.
 pub(super) struct Sources {
@@ -21,6 +18,7 @@ pub(super) struct Sources {
     pub(super) asked: Asked,
     pub(super) told: Vec<Late>,
     pub(super) last: Option<SessionId>,
+    pub(super) hooks: Option<Arc<Hooks>>,
 }
 
 /// The questions that were put, and what became of answers to them.
@@ -102,6 +100,8 @@ impl Seen {
     pub(super) async fn of(feed: &Feed, from: Sources) -> Result<Seen, String> {
         let mut reader = Reader {
             feed,
+            owner: feed.dialect.name(),
+            hooks: from.hooks,
             seen: Seen { context_after_all_results: true, last: from.last, ..Seen::default() },
             calls: HashMap::new(),
             gates: HashMap::new(),
@@ -138,6 +138,9 @@ impl Seen {
 
 struct Reader<'f> {
     feed: &'f Feed,
+    /// In whose name the hooks of the case decide.
+    owner: &'static str,
+    hooks: Option<Arc<Hooks>>,
     seen: Seen,
     calls: HashMap<CallPlace, usize>,
     /// What hooks said of calls that have no record of their own yet.
@@ -179,12 +182,12 @@ impl Reader<'_> {
             Body::SessionCreated(created) => {
                 *depth = u32::from(created.parent.is_some());
                 if *depth > 0 {
-                    self.seen.agents.push(ClaudeHooks::agent_id(id));
+                    self.seen.agents.extend(self.hooks.as_ref().map(|hooks| hooks.agent_id(id)));
                 }
             }
             body if body.decisions().is_some() => {
                 let each = body.decisions().into_iter().flat_map(|decisions| decisions.each());
-                for decided in each.filter(|decided| *decided.id.owner == *OWNER) {
+                for decided in each.filter(|decided| *decided.id.owner == *self.owner) {
                     self.decided(id, record, &decided);
                 }
             }
@@ -250,7 +253,7 @@ impl Reader<'_> {
             }
             Body::UserMessage(_) if *depth == 0 => self.prompts += 1,
             Body::CompactionStarted(_) => self.compactions += 1,
-            Body::ContextMessage(context) if context.source == Source::owner(OWNER) => {
+            Body::ContextMessage(context) if context.source == Source::owner(self.owner) => {
                 let text = context.content.to_text().into_owned();
                 if text.contains(" hook blocking error from command: ") {
                     self.blocked_after(record);
@@ -259,7 +262,7 @@ impl Reader<'_> {
                     self.seen.contexts.push(text);
                 }
             }
-            Body::SteeringMessage(steering) if steering.source == Source::owner(OWNER) => {
+            Body::SteeringMessage(steering) if steering.source == Source::owner(self.owner) => {
                 if let Some(round) = self.stop {
                     self.rounds[round] = "continue";
                 }
@@ -277,7 +280,7 @@ impl Reader<'_> {
                 self.stop = None;
                 self.seen.ends.push(end.reason.to_string());
                 if let EndReason::Halted { by, reason } = &end.reason
-                    && *by.owner == *OWNER
+                    && *by.owner == *self.owner
                 {
                     self.seen.halt = Some(reason.to_string());
                 } else if !end.reason.is_success() {
@@ -346,6 +349,10 @@ impl Reader<'_> {
                 let front = u32::from(turns.get(turn).is_some_and(|rounds| rounds[0].active));
                 let place = usize::try_from(step.saturating_sub(1 + front)).unwrap_or_default();
                 self.stop = Some(before + place).filter(|round| *round < self.rounds.len());
+            }
+            (Decision::PostExecute(Review::Block { feedback }), _) => {
+                self.blocked_after(record);
+                self.seen.reasons.push(feedback.to_string());
             }
             (Decision::Compaction(compact), _) => {
                 let round = self.rounds.get_mut(self.compactions.saturating_sub(1));

@@ -1,11 +1,12 @@
 //! A copy of the case in a temporary folder, with its configuration where the client would look for it.
 
+use super::super::{args::DialectArg, layers::Files};
 use super::case::{Case, Fields, typed};
 use super::feed::Feed;
 use crate::scratch::copy;
 use portcullis::{
     Scene, SessionAdvisor, SessionId, SessionInfo,
-    hooks::{ClaudeHooks, Fidelity, Hooks, Late, Layers, Options, Overlays, PluginLayer, Report},
+    hooks::{CodexLayers, Fidelity, Hooks, Late, Layers, Options, Overlays, PluginLayer, Report},
 };
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -26,7 +27,8 @@ pub(super) struct Stage {
     pub(super) folder: PathBuf,
     pub(super) cwd: PathBuf,
     project: PathBuf,
-    options: Options,
+    files: Files,
+    options: Options<()>,
     /// What the command line says, else the case's own `portcullis.toml`.
     pub(super) fidelity: Fidelity,
     /// Removed with everything in it when the case is over.
@@ -66,17 +68,29 @@ impl Stage {
         if let Some(unknown) = env.keys().next() {
             return Err(format!("`{unknown}` in `env` is not understood"));
         }
-        let mut files =
-            Files { state: root.join("state"), project: project.clone(), layers: Layers::none(), home };
-        fs::create_dir_all(&files.state).map_err(failed)?;
-        if let Some(home) = &files.home {
-            files.layers = files.layers.user_home(home);
+        let mut place_of = Places {
+            state: root.join("state"),
+            project: project.clone(),
+            files: match feed.dialect {
+                DialectArg::Claude => Files::Claude(Layers::none()),
+                // A case is about what hooks do, not about who trusts them.
+                DialectArg::Codex => Files::Codex(CodexLayers::none().trust_project().bypass_trust()),
+            },
+            home,
+        };
+        fs::create_dir_all(&place_of.state).map_err(failed)?;
+        match (&place_of.home, &mut place_of.files) {
+            (Some(home), Files::Claude(layers)) => *layers = layers.clone().user_home(home),
+            (Some(home), Files::Codex(layers)) => *layers = layers.clone().user(home.join(".codex")),
+            (None, _) => {}
         }
         let raw = |name: String| {
             let bytes = fs::read(folder.join(&name)).map_err(|error| format!("{name}: {error}"))?;
             Ok::<_, String>(replace(&bytes, CASE_DIR.as_bytes(), place.as_bytes()))
         };
-        let whole = match (case.raw("hooks_config"), case.text("hooks_config_file")?) {
+        let named = case.text("hooks_config_file")?;
+        let toml = named.as_deref().is_some_and(|name| name.ends_with(".toml"));
+        let whole = match (case.raw("hooks_config"), named) {
             (Some(_), Some(_)) => {
                 return Err("a case has `hooks_config` or `hooks_config_file`, not both".into());
             }
@@ -86,23 +100,24 @@ impl Stage {
         };
         match (whole, case.get::<Vec<Layer>>("layers")?) {
             (Some(config), None) => match plugin_root {
-                Some(root) => files.plugin("case", root, &config),
-                None => files.settings("project", &config),
+                Some(root) => place_of.plugin("case", root, &config),
+                None => place_of.settings("project", &config, toml),
             }
             .map_err(failed)?,
             (None, Some(layers)) => {
                 for layer in layers {
                     let config = here(layer.config.get());
                     let root = layer.plugin_root.map(|root| PathBuf::from(here(&root)));
-                    files.layer(&layer.scope, root, config.as_bytes())?;
+                    place_of.layer(&layer.scope, root, config.as_bytes())?;
                 }
             }
             _ => return Err("a case has `hooks_config`, `hooks_config_file` or `layers`, one of them".into()),
         }
-        let mut options = Options::new().layers(files.layers).transcripts(files.state.join("transcripts"));
-        options.exports = Some(files.state.join("session-env"));
+        let Places { state, files, home, .. } = place_of;
+        let mut options = Options::<()>::new().transcripts(state.join("transcripts"));
+        options.exports = Some(state.join("session-env"));
         options.fidelity = fidelity;
-        if let Some(home) = files.home {
+        if let Some(home) = home {
             let overlay = home.join(".config/portcullis/portcullis.toml");
             options = options.overlays(Overlays::default().user(overlay)).env("HOME", home);
         }
@@ -115,24 +130,24 @@ impl Stage {
                 && depth.is_none_or(|depth| scene.session.depth() == depth)
                 && (!wanted.is_stop() || within(&steps, scene))
         });
-        let (hooks, reports) = ClaudeHooks::load_with(&project, options.clone());
+        let (hooks, reports) = files.load(&project, options.clone());
         if let Some(mistake) = reports.iter().find(|report| report.forbids_start()) {
             return Err(mistake.to_string());
         }
         let fidelity = hooks.fidelity();
-        Ok(Stage { folder, cwd, project, options, fidelity, _dir: dir })
+        Ok(Stage { folder, cwd, project, files, options, fidelity, _dir: dir })
     }
 
     /// The case's hooks, loaded anew as another process would.
     pub(super) fn hooks(&self, advisor: SessionAdvisor, told: &Told) -> (Arc<Hooks>, Vec<Report>) {
         let told = told.clone();
         let tell = move |late| told.lock().unwrap_or_else(PoisonError::into_inner).push(late);
-        ClaudeHooks::load_with(&self.project, self.options.clone().advisor(advisor).late(tell))
+        self.files.load(&self.project, self.options.clone().advisor(advisor).late(tell))
     }
 
     /// The files in which the hooks of this session have said what its commands find in their environment.
     pub(super) fn exports(&self, session: &SessionId) -> io::Result<Vec<PathBuf>> {
-        let (hooks, _) = ClaudeHooks::load_with(&self.project, self.options.clone());
+        let (hooks, _) = self.files.load(&self.project, self.options.clone());
         hooks.exports(&SessionInfo::new(session.clone(), self.cwd.clone(), "cli"))
     }
 }
@@ -162,55 +177,70 @@ fn within(steps: &[(u32, u32)], scene: &Scene) -> bool {
 }
 
 /// Where configuration goes.
-struct Files {
+struct Places {
     state: PathBuf,
     project: PathBuf,
-    layers: Layers,
+    files: Files,
     home: Option<PathBuf>,
 }
 
-impl Files {
+impl Places {
     fn layer(&mut self, scope: &str, root: Option<PathBuf>, config: &[u8]) -> Result<(), String> {
         let failed = |error: io::Error| format!("the layer `{scope}` could not be set up: {error}");
         match (scope.strip_prefix("plugin:"), root) {
             (Some(name), Some(root)) => self.plugin(name, root, config).map_err(failed),
             (Some(_), None) => Err(format!("the layer `{scope}` needs a `plugin_root`")),
-            (None, _) if matches!(scope, "user" | "project" | "local" | "managed") => {
-                self.settings(scope, config).map_err(failed)
+            (None, _) if matches!(scope, "user" | "project" | "managed") || self.has_local(scope) => {
+                self.settings(scope, config, false).map_err(failed)
             }
             _ => Err(format!("there is no layer `{scope}`")),
         }
     }
 
-    fn settings(&mut self, scope: &str, config: &[u8]) -> io::Result<()> {
-        let file = match scope {
-            "user" => {
-                let home = self.home.clone().unwrap_or_else(|| self.state.join("home"));
-                let file = home.join(".claude/settings.json");
-                self.layers.user = Some(file.clone());
-                file
+    fn has_local(&self, scope: &str) -> bool {
+        scope == "local" && matches!(self.files, Files::Claude(_))
+    }
+
+    /// `toml`: in the client's other format, if it has two.
+    fn settings(&mut self, scope: &str, config: &[u8], toml: bool) -> io::Result<()> {
+        let home = self.home.clone().unwrap_or_else(|| self.state.join("home"));
+        let file = match (&mut self.files, scope) {
+            (Files::Claude(layers), "user") => layers.user.insert(home.join(".claude/settings.json")).clone(),
+            (Files::Claude(layers), "managed") => {
+                layers.managed.insert(self.state.join("managed-settings.json")).clone()
             }
-            "managed" => {
-                let file = self.state.join("managed-settings.json");
-                self.layers.managed = Some(file.clone());
-                file
-            }
-            "local" => {
-                self.layers.local = true;
+            (Files::Claude(layers), "local") => {
+                layers.local = true;
                 self.project.join(".claude/settings.local.json")
             }
-            _ => {
-                self.layers.project = true;
+            (Files::Claude(layers), _) => {
+                layers.project = true;
                 self.project.join(".claude/settings.json")
+            }
+            (Files::Codex(layers), "managed") => {
+                layers.managed.insert(self.state.join("requirements.toml")).clone()
+            }
+            (Files::Codex(layers), scope) => {
+                let folder = match scope {
+                    "user" => layers.user.insert(home.join(".codex")).clone(),
+                    _ => {
+                        layers.project = true;
+                        self.project.join(".codex")
+                    }
+                };
+                folder.join(if toml { "config.toml" } else { "hooks.json" })
             }
         };
         write(&file, config)
     }
 
     fn plugin(&mut self, name: &str, root: PathBuf, config: &[u8]) -> io::Result<()> {
-        let number = self.layers.plugins.len();
-        let file = self.state.join(format!("plugin-{number}.json"));
-        self.layers.plugins.push(PluginLayer::new(name, root).file(&file));
+        let plugins = match &mut self.files {
+            Files::Claude(layers) => &mut layers.plugins,
+            Files::Codex(layers) => &mut layers.plugins,
+        };
+        let file = self.state.join(format!("plugin-{}.json", plugins.len()));
+        plugins.push(PluginLayer::new(name, root).file(&file));
         write(&file, config)
     }
 }
