@@ -205,7 +205,7 @@ fn what_is_not_understood_fails() {
         r#"{"dialect":"other","event":"PreToolUse","expected":{"decision":"none"}}"#,
     )
     .unwrap();
-    assert!(test(&[dir.path()], &[]).out.contains("the dialect `other` cannot be run"));
+    assert!(test(&[dir.path()], &[]).out.contains("there is no dialect `other`"));
 }
 
 #[derive(Deserialize)]
