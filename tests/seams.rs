@@ -196,7 +196,7 @@ fn may_and_fires(point: Point) -> (&'static str, &'static str) {
     match point {
         Point::TurnStart => ("observe", "once a turn, before anything of it is done; the turn waits"),
         Point::SessionStart => {
-            ("add context", "once a start or resume, before the next turn's first request")
+            ("add context, halt", "once a start or resume, before the next turn's first request")
         }
         Point::SubagentStart => ("add context", "once a child, before its first request"),
         Point::PromptSubmit => ("replace or block the prompt, add context, halt", "once a prompt of a user"),

@@ -360,6 +360,38 @@ async fn session_start_context_is_in_the_first_request_once() {
     house.sound();
 }
 
+// C-TURN-8, C-TURN-11: the session starts; the turn that waited for it ends, and the next one is as any other.
+#[tokio::test]
+async fn a_start_may_end_its_turn_before_a_prompt_is_judged() {
+    let judged = Arc::new(Mutex::new(Vec::new()));
+    let seen = judged.clone();
+    let house = house(vec![say("a")], move |at| {
+        at.session_start("first", async |_| Reply::new(Started {}).context("castle").halt("not today"));
+        at.session_start("second", async |_| Reply::new(Started {}).context("moat"));
+        at.prompt_submit("gate", async move |prompt| {
+            seen.lock().unwrap().push(prompt.content.to_text().into_owned());
+            Submit::allow()
+        });
+    })
+    .await;
+    let end = house.prompt("one").await;
+    let EndReason::Halted { by, reason } = end else { panic!("{end:?}") };
+    assert_eq!((&*by.handler, reason.as_str()), ("first", "not today"));
+    assert!(house.model.requests().is_empty() && judged.lock().unwrap().is_empty());
+    let blocked = house
+        .journal
+        .records(&id())
+        .iter()
+        .any(|record| matches!(&record.body, Body::PromptBlocked(b) if b.reason.as_str() == "not today"));
+    assert!(blocked);
+    assert_eq!(house.prompt("two").await, EndReason::Completed);
+    assert_eq!(*judged.lock().unwrap(), ["two"]);
+    let requests = house.model.requests();
+    let texts: Vec<String> = requests[0].messages.iter().map(|message| format!("{message:?}")).collect();
+    assert!(texts.len() == 3 && texts[0].contains("castle") && texts[1].contains("moat"), "{texts:?}");
+    house.sound();
+}
+
 // C-TURN-11: a session that begins afresh says so, and so does its log.
 #[tokio::test]
 async fn a_cleared_session_starts_as_clear() {

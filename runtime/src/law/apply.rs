@@ -467,7 +467,8 @@ impl State {
         self.start_stands(turn)?;
         match turn.takes.get(turn.settled) {
             Some((seq, q)) => {
-                need(*seq == from && q.kind.opens_turn(), "it is not the next prompt of the batch")
+                need(*seq == from && q.kind.opens_turn(), "it is not the next prompt of the batch")?;
+                need(blocked || turn.ended_at_start().is_none(), "the session's start ended the turn")
             }
             // Steering of a user is judged, too, and may be blocked, between two steps.
             None => need(

@@ -287,7 +287,7 @@ impl Turn {
         let halt = decided.made.iter().find_map(|made| Some((&made.id, made.halt.as_ref()?)));
         if let Some((by, reason)) = halt
             && self.halt.is_none()
-            && !matches!(decided.subject, Subject::Session(_))
+            && decided.point != Point::SubagentStart
         {
             let subject = decided.subject.clone();
             self.halt = Some(Halt { by: by.clone(), reason: reason.clone(), subject });

@@ -34,7 +34,10 @@ impl State {
             (Subject::Prompt(seq), Point::PromptSubmit) => {
                 self.start_stands(turn)?;
                 let next = match turn.takes.get(turn.settled) {
-                    Some((next, q)) => next == seq && q.kind.opens_turn() && q.source == Source::User,
+                    Some((next, q)) => {
+                        let judged = q.kind.opens_turn() && q.source == Source::User;
+                        next == seq && judged && turn.ended_at_start().is_none()
+                    }
                     None => {
                         let first =
                             self.steering().is_some_and(|(s, q)| s == seq && q.source == Source::User);

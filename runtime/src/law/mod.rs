@@ -199,6 +199,13 @@ struct Halt {
     subject: Subject,
 }
 
+impl Turn {
+    /// The session's start ended the turn: no prompt of its batch is judged, nor does one reach the model.
+    fn ended_at_start(&self) -> Option<&Halt> {
+        self.halt.as_ref().filter(|halt| matches!(halt.subject, Subject::Session(_)))
+    }
+}
+
 #[derive(Debug, Clone)]
 struct LastStep {
     calls: bool,

@@ -2,8 +2,8 @@
 
 use super::{Body as CallBody, Call, CallOwes, Queued, Request, State, Step, Turn, compact};
 use crate::{
-    At, Body, CallPath, ContextMessage, Draft, EndReason, Finish, HandlerId, Point, QueueKind, Seam, Seq,
-    Source, SteeringMessage, StepEnd, Subject, TurnEnd, TurnStart, TurnStop, UserMessage,
+    At, Body, CallPath, ContextMessage, Draft, EndReason, Finish, HandlerId, Point, PromptBlocked, QueueKind,
+    Seam, Seq, Source, SteeringMessage, StepEnd, Subject, TurnEnd, TurnStart, TurnStop, UserMessage,
 };
 
 /// What is owed next. The driver carries it out and commits records; each of them discharges something owed.
@@ -96,7 +96,9 @@ impl State {
             return take(turn, *seq, queued);
         }
         if turn.steps == 0 {
-            return if !turn.allowed {
+            return if let Some(halt) = turn.ended_at_start() {
+                self.end_turn(EndReason::Halted { by: halt.by.clone(), reason: halt.reason.clone() })
+            } else if !turn.allowed {
                 let reason = turn.veto.clone().unwrap_or_else(|| "".into());
                 self.end_turn(EndReason::Rejected { reason })
             } else if let Some(end) = halted(turn) {
@@ -365,6 +367,11 @@ impl Step {
 }
 
 fn take(turn: &Turn, seq: Seq, queued: &Queued) -> Next {
+    if let Some(halt) = turn.ended_at_start().filter(|_| queued.kind.opens_turn()) {
+        let (content, source) = (queued.content.clone(), queued.source.clone());
+        let blocked = PromptBlocked { content, source, reason: halt.reason.clone(), from: seq };
+        return Next::Commit(vec![Draft::new(At::turn(turn.number), blocked)]);
+    }
     match queued.kind {
         // C-TURN-1: only what a user sends is judged; what code sends keeps its owner as source.
         QueueKind::Prompt | QueueKind::Steering if queued.source != Source::User => {

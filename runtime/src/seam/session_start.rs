@@ -1,4 +1,5 @@
-//! `agent/session-start`: once per start, before the next turn's first request. It adds context and decides nothing.
+//! `agent/session-start`: once per start, before the next turn's first request. It adds context, and decides nothing but that this
+//! turn may not be: a halt ends it before its prompts are judged.
 
 use super::{Decided, Decision, Failure, Point, Scene, Seam};
 use crate::plan::{Entry, Table};

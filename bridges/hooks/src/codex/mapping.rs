@@ -85,10 +85,10 @@ fn context(heard: &Heard) -> Vec<String> {
     heard.answer.context.iter().cloned().collect()
 }
 
-/// Nothing here stops a start.
+/// To stop ends the turn that waits for the start. A subagent's is not stopped.
 pub(super) fn started(heard: Heard) -> Mapped<Started> {
-    let context = context(&heard);
-    heard.reply(Started {}, context, None)
+    let (context, halt) = (context(&heard), heard.halt());
+    heard.reply(Started {}, context, halt)
 }
 
 /// To stop drops the prompt, too.

@@ -152,6 +152,9 @@ fn what_stops_ends_the_turn_where_the_client_ends_it() {
     is(of(halted(Some("sr"))), Submit::block("sr"), &[], Some("sr"));
     is(of(halted(None)), Submit::block(generic), &[], Some(generic));
 
+    let of = |answer| started(heard(Event::SessionStart, answer));
+    is(of(with(halted(Some("x")), "c")), Started {}, &["c"], Some("x"));
+
     let of = |answer| compact(heard(Event::PreCompact, answer));
     is(of(Answer::default()), Compact::proceed(), &[], None);
     is(of(halted(Some("no room"))), Compact::skip("no room"), &[], Some("no room"));
