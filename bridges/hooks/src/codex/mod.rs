@@ -5,7 +5,6 @@ mod mapping;
 mod matcher;
 mod output;
 mod payload;
-mod process;
 
 pub use config::{Change, Changed, CodexLayers, CodexTrust, TrustError, TrustStatus, TrustedHook};
 
@@ -24,6 +23,7 @@ use crate::{
     run::{Manner, Program},
     written::Written,
 };
+use config::environment;
 use futures::future::BoxFuture;
 use matcher::canonical;
 use portcullis_process::{Finished, SpawnError};
@@ -193,7 +193,7 @@ impl Dialect for Codex {
     fn work(&self, definition: &Definition, origin: &Origin, _project: &Path) -> Work {
         match &definition.written {
             Written::Command { command, args: None } => {
-                Work::Process(Program::Shell(process::command(command, origin.plugin.as_ref()).into()))
+                Work::Process(Program::Shell(environment::command(command, origin.plugin.as_ref()).into()))
             }
             // The client has no other kinds; a file cannot make one.
             Written::Command { command, args: Some(args) } => {
@@ -206,11 +206,11 @@ impl Dialect for Codex {
     }
 
     fn manner(&self) -> Manner {
-        process::manner()
+        environment::manner()
     }
 
     fn places<'a>(&self, _project: &'a Path, plugin: Option<&'a Plugin>) -> Places<'a> {
-        process::places(plugin)
+        environment::places(plugin)
     }
 
     fn variables(
@@ -221,7 +221,7 @@ impl Dialect for Codex {
         plugin: Option<&Plugin>,
         _exports: Option<&Path>,
     ) -> Variables {
-        process::variables(base, plugin)
+        environment::variables(base, plugin)
     }
 
     fn payload(&self, event: Event, at: At<'_>, style: Style<'_>) -> Vec<u8> {

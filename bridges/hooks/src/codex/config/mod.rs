@@ -1,6 +1,7 @@
 //! Which hooks there are: the files, their order, and whom a person has trusted.
 
 mod edit;
+pub(super) mod environment;
 mod file;
 mod handler;
 mod layers;

@@ -11,7 +11,7 @@ use portcullis_process::HeldPipe;
 use std::time::Duration;
 
 /// The variables that name a plugin's folders, to its hooks alone. No variable names the project's.
-pub(super) fn places(plugin: Option<&Plugin>) -> Places<'_> {
+pub(in crate::codex) fn places(plugin: Option<&Plugin>) -> Places<'_> {
     let root = plugin.map(|plugin| &*plugin.root);
     let data = plugin.and_then(|plugin| plugin.data.as_deref());
     vec![
@@ -23,7 +23,7 @@ pub(super) fn places(plugin: Option<&Plugin>) -> Places<'_> {
 }
 
 /// The environment of one run.
-pub(super) fn variables(base: &Variables, plugin: Option<&Plugin>) -> Variables {
+pub(in crate::codex) fn variables(base: &Variables, plugin: Option<&Plugin>) -> Variables {
     let named =
         places(plugin).into_iter().filter_map(|(name, folder)| Some((name.into(), Some(folder?.into()))));
     base.iter().cloned().chain(named).collect()
@@ -31,12 +31,12 @@ pub(super) fn variables(base: &Variables, plugin: Option<&Plugin>) -> Variables 
 
 /// A command with the four names in `${…}` filled in, before any shell reads it: a folder's name can become code here, as it
 /// can in the client.
-pub(super) fn command(text: &str, plugin: Option<&Plugin>) -> String {
+pub(in crate::codex) fn command(text: &str, plugin: Option<&Plugin>) -> String {
     fill(text, &places(plugin))
 }
 
 /// The list of users is looked into each time: ask once for all hooks of a project.
-pub(super) fn manner() -> Manner {
+pub(in crate::codex) fn manner() -> Manner {
     Manner { shell: shell::login().into(), grace: Duration::ZERO, held_pipe: HeldPipe::Eof }
 }
 
