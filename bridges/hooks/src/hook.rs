@@ -79,7 +79,8 @@ impl Hook {
 
     /// What `portcullis.toml` may ask about it.
     pub(crate) fn subject(&self) -> Subject<'_> {
-        Subject { definition: &self.definition, origin: &self.origin, handler: &self.id.handler }
+        let dialect = self.house.dialect.name();
+        Subject { dialect, definition: &self.definition, origin: &self.origin, handler: &self.id.handler }
     }
 
     /// What reasons call it.

@@ -3,7 +3,8 @@
 mod support;
 
 use portcullis_hooks::{
-    ClaudeHooks, Fidelity, HookInfo, Layers, Options, Overlays, PluginLayer, Report, Severity,
+    ClaudeHooks, CodexHooks, CodexLayers, Fidelity, HookInfo, Layers, Options, Overlays, PluginLayer, Report,
+    Severity,
 };
 use portcullis_runtime::*;
 use std::{fs, time::Duration};
@@ -400,4 +401,34 @@ fn processes_are_bounded_for_all_sessions_together() {
     assert_eq!(project.read("log"), "in\nout\n".repeat(3));
     // The lowest number counts, so a project cannot take what the user did not give.
     assert_eq!(problems("[hooks]\nprocesses = 4"), []);
+}
+
+// C-BRIDGE-3: one file beside the hooks of both clients; an entry says whose it means, or means both.
+#[test]
+fn an_entry_is_for_the_hooks_of_one_client_or_of_both() {
+    let project = Project::hook("PreToolUse", "exit 7");
+    fs::create_dir(project.path().join(".codex")).unwrap();
+    fs::write(
+        project.path().join(".codex/hooks.json"),
+        r#"{"hooks":{"PreToolUse":[{"hooks":[{"type":"command","command":"exit 7"}]}],
+            "Interrupt":[{"hooks":[{"type":"command","command":"exit 0"}]}]}}"#,
+    )
+    .unwrap();
+    let both = |text: &str| {
+        toml(&project, text);
+        let codex = Options::new().layers(CodexLayers::default().trust_project().bypass_trust());
+        let (codex, reports) = CodexHooks::load_with(project.path(), codex);
+        assert!(!reports.iter().any(Report::forbids_start), "{reports:?}");
+        let (claude, reports) = ClaudeHooks::load(project.path());
+        assert!(!reports.iter().any(Report::forbids_start), "{reports:?}");
+        let shadow = |hooks: Vec<HookInfo>| hooks.iter().map(|hook| hook.shadow).collect::<Vec<_>>();
+        (shadow(claude.hooks()), shadow(codex.hooks()))
+    };
+    let shadow = |which: &str| both(&format!("[[hook]]\n{which}\nshadow = true\n"));
+    assert_eq!(shadow("event = \"PreToolUse\""), (vec![true], vec![true, false]));
+    assert_eq!(shadow("dialect = \"codex\""), (vec![false], vec![true, true]));
+    assert_eq!(shadow("dialect = \"claude\""), (vec![true], vec![false, false]));
+    assert_eq!(shadow("event = \"Interrupt\""), (vec![false], vec![false, true]));
+    let found = problems("[[hook]]\ndialect = \"cursor\"\nshadow = true\n");
+    assert_eq!((found[0].code, found[0].line), ("overlay/bad-value", Some(2)));
 }

@@ -117,6 +117,8 @@ pub(crate) struct Said {
 /// Of which hooks something is said: those that fit everything that is given.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Which {
+    /// The client whose file it stands in.
+    dialect: Option<&'static str>,
     event: Option<&'static str>,
     /// As its file spells it.
     matcher: Option<String>,
@@ -153,6 +155,7 @@ pub(crate) struct Overlay {
 /// A hook, as far as an entry may ask about it.
 #[derive(Clone, Copy)]
 pub(crate) struct Subject<'a> {
+    pub(crate) dialect: &'static str,
     pub(crate) definition: &'a Definition,
     pub(crate) origin: &'a Origin,
     pub(crate) handler: &'a Arc<str>,
@@ -257,7 +260,8 @@ impl Said {
 impl Which {
     fn fits(&self, hook: Subject<'_>) -> bool {
         let definition = hook.definition;
-        self.event.is_none_or(|event| event == definition.event.name())
+        self.dialect.is_none_or(|dialect| dialect == hook.dialect)
+            && self.event.is_none_or(|event| event == definition.event.name())
             && self
                 .matcher
                 .as_deref()

@@ -20,8 +20,8 @@ type Node<'t> = Spanned<DeValue<'t>>;
 
 const TOP: [&str; 2] = ["hook", "hooks"];
 const ALL: [&str; 6] = ["fidelity", "on_failure", "default_timeout", "max_timeout", "processes", "shadow"];
-const SOME: [&str; 8] =
-    ["event", "matcher", "command", "handler", "fidelity", "on_failure", "timeout", "shadow"];
+const SOME: [&str; 9] =
+    ["dialect", "event", "matcher", "command", "handler", "fidelity", "on_failure", "timeout", "shadow"];
 
 /// The file, unless there is none. One with mistakes counts as far as it is sound.
 pub(super) fn file(path: PathBuf, of_project: bool, reports: &mut Vec<Report>) -> Option<File> {
@@ -156,6 +156,7 @@ impl Reader<'_> {
         let (mut which, mut said, before) = (Which::default(), Said::default(), self.found.len());
         for (key, value) in table {
             match &**key.get_ref() {
+                "dialect" => which.dialect = self.word(key, value, &dialect::NAMES.map(|name| (name, name))),
                 "event" => which.event = self.event(key, value),
                 "matcher" => which.matcher = self.string(key, value),
                 "command" => which.command = self.string(key, value),
