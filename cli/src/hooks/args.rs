@@ -27,6 +27,12 @@ pub(crate) enum HooksMode {
     /// The hooks are really run, with exactly the bytes and the environment that are shown, unless --dry is given. The call
     /// itself is not.
     Explain(ExplainArgs),
+    /// Reviews the Codex hooks of a project, and says which of them may run
+    ///
+    /// Codex runs a hook only once its user has trusted exactly what it is, and so does this. Shows each hook with its file, what
+    /// has changed about it since it was trusted, and asks on a terminal. What is approved is written where Codex keeps it,
+    /// and counts for Codex, too.
+    Trust(TrustArgs),
     /// Prints what the client does with hooks, situation by situation, and what is done here, as Markdown
     Matrix,
 }
@@ -115,6 +121,36 @@ pub(crate) struct CheckArgs {
     pub(crate) dir: PathBuf,
     #[command(flatten)]
     pub(crate) layers: LayerArgs,
+}
+
+/// The arguments of `hooks trust`.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Exit codes: 0 every hook may run that is not switched off, 1 some wait to be trusted, 2 it could not look or write.\n\
+    $CODEX_HOME is where Codex keeps your files, if that is not ~/.codex."
+)]
+pub(crate) struct TrustArgs {
+    /// The project
+    #[arg(default_value = ".")]
+    pub(crate) dir: PathBuf,
+    /// Also the hooks of the Codex plugin in this folder
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) plugin: Vec<PathBuf>,
+    /// Trusts the hook of this key, or those of this hash, as the list shows them
+    #[arg(long, value_name = "KEY|HASH", num_args = 1..)]
+    pub(crate) approve: Vec<String>,
+    /// Trusts every hook that waits for it
+    #[arg(long, conflicts_with = "approve")]
+    pub(crate) all: bool,
+    /// Also trusts the project; Codex then takes its other settings, too
+    #[arg(long)]
+    pub(crate) trust_project: bool,
+    /// Asks nothing, also on a terminal
+    #[arg(long)]
+    pub(crate) list: bool,
+    /// Prints one line of JSON a hook, and asks nothing
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// The arguments of `hooks explain`.

@@ -8,6 +8,7 @@ pub(crate) mod layers;
 mod matrix;
 mod moment;
 mod test;
+mod trust;
 
 use crate::problem::Problem;
 use args::{HooksArgs, HooksMode};
@@ -18,6 +19,7 @@ pub(crate) async fn hooks(args: HooksArgs) -> Result<ExitCode, Problem> {
     match args.mode {
         HooksMode::Test(args) => test::test(args).await,
         HooksMode::Check(args) => check::check(&args),
+        HooksMode::Trust(args) => trust::trust(&args),
         HooksMode::Matrix => matrix::matrix(),
         HooksMode::Explain(args) => explain::explain(args).await,
     }

@@ -138,6 +138,21 @@ impl CodexLayers {
         self
     }
 
+    /// Adds the plugin in a folder, under the client's name for it: in its cache, `cache/MARKETPLACE/PLUGIN/VERSION`, that is
+    /// `PLUGIN@MARKETPLACE`, and elsewhere the folder's own.
+    pub fn plugin_folder(self, root: impl AsRef<Path>) -> CodexLayers {
+        let root = root.as_ref();
+        let root = std::path::absolute(root).unwrap_or_else(|_| root.to_owned());
+        let names: Vec<String> =
+            root.iter().rev().take(4).map(|name| name.to_string_lossy().into_owned()).collect();
+        let name = match &names[..] {
+            [_, plugin, marketplace, cache] if cache == "cache" => format!("{plugin}@{marketplace}"),
+            [own, ..] => own.clone(),
+            [] => "plugin".to_owned(),
+        };
+        self.plugin(PluginLayer::new(name, root))
+    }
+
     /// Lets hooks run that nobody trusted.
     pub fn bypass_trust(mut self) -> CodexLayers {
         self.bypass_trust = true;

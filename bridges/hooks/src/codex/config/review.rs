@@ -57,6 +57,8 @@ pub struct TrustedHook {
     pub file: PathBuf,
     /// The line there, from 1.
     pub line: usize,
+    /// What is trusted when it is trusted: two hooks of one hash are one command under one matcher.
+    pub hash: String,
     /// Whether it may run, as far as its user has said.
     pub status: TrustStatus,
     /// What is different from what was trusted.
@@ -179,6 +181,7 @@ fn of(placed: &Placed, loaded: &Loaded, dir: &Path) -> TrustedHook {
         command: handler.line_of_work(),
         file: source.file.clone(),
         line: handler.line,
+        hash: placed.hash.clone(),
         status: placed.status,
         changed: loaded.changed(placed),
         script: script(handler, dir),
