@@ -47,8 +47,13 @@ impl Person {
     }
 
     fn command(&self, args: &[&str]) -> Command {
+        self.other(&["hooks", "trust"], args)
+    }
+
+    /// Another command of the project.
+    fn other(&self, mode: &[&str], args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_portcullis"));
-        command.args(["hooks", "trust"]).arg(self.path("project")).args(args);
+        command.args(mode).arg(self.path("project")).args(args);
         command.env("HOME", self.path("home")).env("CODEX_HOME", self.path("codex"));
         command.env("XDG_CONFIG_HOME", self.path("home/.config")).env_remove("PORTCULLIS_LOG");
         command.env("NO_COLOR", "1").stdin(Stdio::null());
@@ -56,9 +61,7 @@ impl Person {
     }
 
     fn trust(&self, args: &[&str]) -> Done {
-        let output = self.command(args).output().unwrap();
-        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-        Done { code: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
+        done(self.command(args))
     }
 
     fn lines(&self) -> Vec<Line> {
@@ -99,6 +102,12 @@ impl Person {
         assert!(next.is_none(), "{next:?} was never asked:\n{screen}");
         (child.wait().unwrap().code(), screen.replace("\r\n", "\n"))
     }
+}
+
+fn done(mut command: Command) -> Done {
+    let output = command.output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    Done { code: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
 }
 
 #[derive(Debug, Deserialize)]
@@ -207,9 +216,9 @@ fn hooks_of_a_project_wait_for_it_to_be_trusted() {
     person.put("project/.codex/hooks.json", HOOKS);
     let done = person.trust(&["--all"]);
     assert_eq!(done.code, Some(1));
-    assert!(done.out.contains("--trust-project trusts it"), "{}", done.out);
+    assert!(done.out.contains("--approve-project trusts it"), "{}", done.out);
     assert!(person.lines().iter().all(|line| line.status == "trusted" && line.in_untrusted_project));
-    assert_eq!(person.trust(&["--trust-project"]).code, Some(0));
+    assert_eq!(person.trust(&["--approve-project"]).code, Some(0));
     let project = fs::canonicalize(person.path("project")).unwrap();
     let said = format!("[projects.\"{}\"]\ntrust_level = \"trusted\"\n", project.display());
     assert!(person.config().contains(&said), "{}", person.config());
@@ -246,17 +255,53 @@ fn a_plugins_hooks_are_reviewed_with_its_files() {
     let root = "codex/plugins/cache/market/tool/1.0.0";
     person.put(&format!("{root}/hooks/hooks.json"), HOOKS);
     person.put(&format!("{root}/run.sh"), "1");
-    let plugin = person.path(root);
-    let plugin = plugin.to_str().unwrap();
-    let done = person.trust(&["--plugin", plugin, "--all"]);
+    let plugin = format!("tool@market={}", person.path(root).display());
+    let done = person.trust(&["--codex-plugin", &plugin, "--all"]);
     assert_eq!(done.code, Some(0), "{}{}", done.out, done.err);
     assert_eq!(person.config(), "# mine\nmodel = \"m\"\n");
     person.put(&format!("{root}/run.sh"), "2");
-    let done = person.trust(&["--plugin", plugin]);
+    let done = person.trust(&["--codex-plugin", &plugin]);
     assert!(
         done.out.contains("           - run.sh: sha256:")
             && done.out.contains("tool@market:hooks/hooks.json:stop:0:0"),
         "{}",
         done.out
     );
+}
+
+// C-BRIDGE-1: one changed byte of a command stops that hook in the next session, and the review shows it.
+#[test]
+fn a_session_runs_what_is_trusted_and_nothing_else() {
+    const MODEL: &str = r#"{"turns": [{"prompt": "go", "steps": [
+        {"calls": [{"name": "Bash", "input": {"command": "true"}}]}, {"text": "Done."}]}]}"#;
+    let hooks = |command: &str| {
+        format!(r#"{{"hooks":{{"PreToolUse":[{{"hooks":[{{"type":"command","command":"{command}"}}]}}]}}}}"#)
+    };
+    let person = Person::new();
+    person.put("project/model.json", MODEL);
+    person.put("project/.codex/hooks.json", &hooks("echo ran >> ran"));
+    let ran = || fs::read_to_string(person.path("project/ran")).unwrap_or_default().lines().count();
+    let run = |args: &[&str]| {
+        let done = done(person.other(&["run"], args));
+        assert_eq!(done.code, Some(0), "{}{}", done.out, done.err);
+        done.err
+    };
+    let said = run(&[]);
+    assert!(
+        said.contains("nobody has said that the project is trusted") && said.contains("hooks trust"),
+        "{said}"
+    );
+    let said = run(&["--trust-project"]);
+    assert!(said.contains("has not been trusted"), "{said}");
+    assert_eq!((person.trust(&["--all", "--approve-project"]).code, ran()), (Some(0), 0));
+    run(&[]);
+    assert_eq!(ran(), 1);
+    person.put("project/.codex/hooks.json", &hooks("echo Ran >> ran"));
+    let said = run(&[]);
+    assert!(said.contains("is not what was trusted: `command` changed"), "{said}");
+    assert_eq!(ran(), 1);
+    assert!(person.trust(&[]).out.contains("- command: echo ran >> ran\n"));
+    let said = run(&["--bypass-hook-trust"]);
+    assert!(said.contains("1 hook(s) run that nobody has trusted"), "{said}");
+    assert_eq!(ran(), 2);
 }

@@ -133,18 +133,24 @@ pub(crate) struct TrustArgs {
     /// The project
     #[arg(default_value = ".")]
     pub(crate) dir: PathBuf,
-    /// Also the hooks of the Codex plugin in this folder
-    #[arg(long, value_name = "FOLDER")]
-    pub(crate) plugin: Vec<PathBuf>,
+    /// Also these settings, the text of a config.toml
+    #[arg(long, value_name = "TOML")]
+    pub(crate) codex_config: Option<String>,
+    /// Also this administrator's requirements.toml
+    #[arg(long, value_name = "FILE")]
+    pub(crate) codex_requirements: Option<PathBuf>,
+    /// Also the hooks of a plugin, PLUGIN@MARKETPLACE=FOLDER
+    #[arg(long, value_name = "NAME=FOLDER", value_parser = plugin)]
+    pub(crate) codex_plugin: Vec<(String, PathBuf)>,
     /// Trusts the hook of this key, or those of this hash, as the list shows them
     #[arg(long, value_name = "KEY|HASH", num_args = 1..)]
     pub(crate) approve: Vec<String>,
     /// Trusts every hook that waits for it
     #[arg(long, conflicts_with = "approve")]
     pub(crate) all: bool,
-    /// Also trusts the project; Codex then takes its other settings, too
+    /// Trusts the project; Codex then takes its other settings, too
     #[arg(long)]
-    pub(crate) trust_project: bool,
+    pub(crate) approve_project: bool,
     /// Asks nothing, also on a terminal
     #[arg(long)]
     pub(crate) list: bool,

@@ -6,7 +6,7 @@ use crate::{
     problem::Problem,
     words::{how_long, names},
 };
-use portcullis::hooks::{Change, Changed, CodexLayers, CodexTrust, TrustStatus, TrustedHook};
+use portcullis::hooks::{Change, Changed, CodexLayers, CodexTrust, PluginLayer, TrustStatus, TrustedHook};
 use serde::Serialize;
 use std::{
     io::{self, BufRead, IsTerminal, Write as _},
@@ -23,18 +23,22 @@ pub(super) fn trust(args: &TrustArgs) -> Result<ExitCode, Problem> {
     if !args.dir.is_dir() {
         return Err(Problem::new(format!("{} is no folder", args.dir.display())));
     }
-    let own = CodexLayers::default();
-    let own = own.user(CodexLayers::user_folder(&home)).record(CodexLayers::record_file(&home));
-    let layers = args.plugin.iter().fold(own, CodexLayers::plugin_folder);
+    let mut layers = CodexLayers::default();
+    layers = layers.user(CodexLayers::user_folder(&home)).record(CodexLayers::record_file(&home));
+    layers.flags = args.codex_config.clone();
+    layers.managed = args.codex_requirements.clone();
+    for (name, root) in &args.codex_plugin {
+        layers = layers.plugin(PluginLayer::new(name, std::path::absolute(root)?));
+    }
     let (mut trust, reports) = CodexTrust::review(&args.dir, &layers);
     for report in &reports {
         eprintln!("{}", clean(&report.to_string()));
     }
-    let says = args.all || args.trust_project || !args.approve.is_empty();
+    let says = args.all || args.approve_project || !args.approve.is_empty();
     let asks = !says && !args.list && !args.json && io::stdin().is_terminal() && io::stderr().is_terminal();
     if says {
         trust.approve(&wanted(&trust, args)?)?;
-        if args.trust_project {
+        if args.approve_project {
             trust.trust_project()?;
         }
     } else if asks {
@@ -194,7 +198,10 @@ fn sum(trust: &CodexTrust) -> String {
         ),
     };
     if let Some(project) = trust.untrusted_project() {
-        out.push_str(&format!("the project {} is not trusted: --trust-project trusts it\n", clean(project)));
+        out.push_str(&format!(
+            "the project {} is not trusted: --approve-project trusts it\n",
+            clean(project)
+        ));
     }
     out
 }

@@ -6,6 +6,8 @@ use super::{
     tree::{Entry, Node},
 };
 use crate::{
+    codex::Codex,
+    event::{self, Named},
     json::{self, Problem},
     report::{self, Report, Severity},
 };
@@ -104,9 +106,9 @@ fn whole(reader: &mut Reader<'_>, root: &Node) -> Result<Vec<Handler>, Rejected>
             }
             other => {
                 let why = format!("only `hooks` and `description` may stand at its top, not `{other}`");
-                let hint = match super::handler::named(other) {
-                    Some(_) => "put the events into a \"hooks\" object",
-                    None => "take it out",
+                let hint = match event::named(&Codex, other) {
+                    Named::Runs(_) => "put the events into a \"hooks\" object",
+                    _ => "take it out",
                 };
                 return Err(reader.reject(entry.at, why, hint));
             }

@@ -13,7 +13,7 @@ const BRIEF: (u64, u64) = (1, 3);
 const CONTEXT: u64 = 2500;
 
 /// The client's events, in the order in which it lists the hooks of a file, whatever the order there.
-pub(crate) const EVENTS: [Event; 12] = [
+pub(crate) const ORDER: [Event; 12] = [
     Event::PreToolUse,
     Event::PermissionRequest,
     Event::PostToolUse,
@@ -27,13 +27,6 @@ pub(crate) const EVENTS: [Event; 12] = [
     Event::Stop,
     Event::Interrupt,
 ];
-
-/// Events that the client has and that do not fire here.
-pub(crate) const SILENT: [&str; 2] = ["PreModelRequest", "PostModelRequest"];
-
-pub(super) fn named(name: &str) -> Option<Event> {
-    EVENTS.into_iter().find(|event| event.name() == name)
-}
 
 /// Whether hooks on it may add context.
 pub(super) fn has_context(event: Event) -> bool {

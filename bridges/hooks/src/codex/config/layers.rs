@@ -138,21 +138,6 @@ impl CodexLayers {
         self
     }
 
-    /// Adds the plugin in a folder, under the client's name for it: in its cache, `cache/MARKETPLACE/PLUGIN/VERSION`, that is
-    /// `PLUGIN@MARKETPLACE`, and elsewhere the folder's own.
-    pub fn plugin_folder(self, root: impl AsRef<Path>) -> CodexLayers {
-        let root = root.as_ref();
-        let root = std::path::absolute(root).unwrap_or_else(|_| root.to_owned());
-        let names: Vec<String> =
-            root.iter().rev().take(4).map(|name| name.to_string_lossy().into_owned()).collect();
-        let name = match &names[..] {
-            [_, plugin, marketplace, cache] if cache == "cache" => format!("{plugin}@{marketplace}"),
-            [own, ..] => own.clone(),
-            [] => "plugin".to_owned(),
-        };
-        self.plugin(PluginLayer::new(name, root))
-    }
-
     /// Lets hooks run that nobody trusted.
     pub fn bypass_trust(mut self) -> CodexLayers {
         self.bypass_trust = true;
@@ -178,6 +163,11 @@ impl CodexLayers {
             self.plugins.iter().map(|plugin| (format!("plugin {}", plugin.name), plugin.file.clone())),
         );
         all
+    }
+
+    /// The user's folder, whether or not their own hooks count.
+    fn home(&self) -> Option<&Path> {
+        self.user.as_deref().or(self.trust.as_deref().and_then(Path::parent))
     }
 
     /// The file that says what is trusted.
@@ -381,9 +371,8 @@ pub(crate) fn load(dir: &Path, layers: &CodexLayers, reports: &mut Vec<Report>) 
         sources.push((Source::of(FLAGS.into(), Scope::Flags), None, config.handlers));
     }
     for plugin in &layers.plugins {
-        sources.extend(
-            plugin_source(plugin, layers.user.as_deref(), reports).map(|(source, all)| (source, None, all)),
-        );
+        sources
+            .extend(plugin_source(plugin, layers.home(), reports).map(|(source, all)| (source, None, all)));
     }
 
     let record = Record::read(layers.record.as_deref(), reports);
@@ -460,7 +449,7 @@ fn project_folders(
 ) -> (Vec<Folder>, Option<String>) {
     let resolved = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let trusting = layers.trust_file();
-    let home = layers.user.as_deref().or(trusting.as_deref().and_then(Path::parent)).map(resolved);
+    let home = layers.home().map(resolved);
     let (mut folders, mut untrusted) = (Vec::new(), None);
     for folder in project.folders() {
         let own = folder.join(".codex");
@@ -489,7 +478,10 @@ fn project_folders(
                 Report::new(Severity::Warning, "hooks/project-untrusted", message).at(&own, None);
             report.hint = Some(match &trusting {
                 Some(file) => {
-                    format!("add [projects.\"{path}\"] with trust_level = \"trusted\" to {}", file.display())
+                    format!(
+                        "`portcullis hooks trust` asks about it; it is kept as [projects.\"{path}\"] trust_level = \"trusted\" in {}",
+                        file.display()
+                    )
                 }
                 None => "no config.toml of a user was given that could say so".into(),
             });
@@ -506,7 +498,7 @@ fn project_folders(
 /// A plugin's file. Its hooks have the plugin's name in their keys, and the file's place in its folder.
 fn plugin_source(
     plugin: &PluginLayer,
-    user: Option<&Path>,
+    home: Option<&Path>,
     reports: &mut Vec<Report>,
 ) -> Option<(Source, Vec<Handler>)> {
     let text = file::text(&plugin.file, true, reports)?;
@@ -516,7 +508,7 @@ fn plugin_source(
     let mut plugin = plugin.clone();
     if plugin.data.is_none() {
         let name = plugin.name.replace('@', "-");
-        plugin.data = user.map(|user| user.join("plugins/data").join(name));
+        plugin.data = home.map(|home| home.join("plugins/data").join(name));
     }
     let file = plugin.file.clone();
     Some((Source { named: file.clone(), key, file, scope: Scope::Plugin, plugin: Some(plugin) }, handlers))

@@ -5,13 +5,13 @@
 //! could do nothing drops alone (C-BRIDGE-5).
 
 use super::{
-    handler::{self, EVENTS, Handler, SILENT, Work},
+    handler::{self, Handler, ORDER, Work},
     tree::{Entry, Node, Value},
 };
 use crate::{
     claude::ClaudeHooks,
-    codex::matcher::compile,
-    event::{Event, distance},
+    codex::{Codex, matcher::compile},
+    event::{self, Event, Named, distance},
     json::line,
     report::{Report, Severity},
 };
@@ -114,25 +114,23 @@ impl<'r> Reader<'r> {
         };
         let mut groups = Vec::new();
         for entry in entries.iter().filter(|entry| !beside.contains(&&*entry.key)) {
-            match handler::named(&entry.key) {
-                Some(event) => self.groups(event, entry, &mut groups)?,
-                None => self.unknown_event(entry),
+            match event::named(&Codex, &entry.key) {
+                Named::Runs(event) => self.groups(event, entry, &mut groups)?,
+                Named::Silent { event, why } => {
+                    let message = format!("hooks on {event} do not run: {why}");
+                    self.say(Severity::Warning, "hooks/event-not-run", entry.at, message, "");
+                }
+                Named::Unknown => self.unknown_event(entry),
             }
         }
-        let place = |group: &Group<'_>| EVENTS.iter().position(|event| *event == group.event);
+        let place = |group: &Group<'_>| ORDER.iter().position(|event| *event == group.event);
         groups.sort_by_key(place);
         Ok(groups.into_iter().flat_map(|group| self.settle(group)).collect())
     }
 
     fn unknown_event(&mut self, entry: &Entry) {
         let name = &*entry.key;
-        if SILENT.contains(&name) {
-            let message =
-                format!("hooks on {name} do not run: what is sent to a model is not shown to hooks here");
-            return self.say(Severity::Warning, "hooks/event-not-run", entry.at, message, "");
-        }
-        let near = near(name, EVENTS.into_iter().map(Event::name).chain(SILENT));
-        let hint = match near {
+        let hint = match event::nearest(&Codex, name) {
             Some(near) => format!("did you mean {near}?"),
             None if ClaudeHooks::events().any(|(event, _)| event == name) => {
                 "it is an event of Claude Code, and Codex has none like it".into()
@@ -340,7 +338,7 @@ impl<'r> Reader<'r> {
     /// Names the keys that change nothing.
     fn passed_over(&mut self, entries: &[Entry], of: &str, known: &[&'static str]) {
         for entry in entries.iter().filter(|entry| !known.contains(&&*entry.key)) {
-            let hint = near(&entry.key, known.iter().copied()).map_or_else(
+            let hint = near(&entry.key, known).map_or_else(
                 || format!("Codex knows {}", known.join(", ")),
                 |near| format!("did you mean `{near}`?"),
             );
@@ -448,8 +446,13 @@ impl<'r> Reader<'r> {
     }
 }
 
-/// The known name that a misspelt one is closest to, if any is close.
-fn near<'k>(name: &str, known: impl Iterator<Item = &'k str>) -> Option<&'k str> {
-    let distance = |one: &str| distance(&one.to_lowercase(), &name.to_lowercase());
-    known.map(|one| (distance(one), one)).min().filter(|(distance, _)| *distance <= 2).map(|(_, one)| one)
+/// The known key that a misspelt one is closest to, if any is close.
+fn near(key: &str, known: &[&'static str]) -> Option<&'static str> {
+    let distance = |one: &str| distance(&one.to_lowercase(), &key.to_lowercase());
+    known
+        .iter()
+        .map(|one| (distance(one), *one))
+        .min()
+        .filter(|(distance, _)| *distance <= 2)
+        .map(|(_, one)| one)
 }

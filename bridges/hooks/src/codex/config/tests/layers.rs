@@ -58,14 +58,6 @@ fn the_layers_come_in_the_clients_order() {
 
 // C-BRIDGE-1
 #[test]
-fn a_plugin_has_the_name_that_the_client_gives_it() {
-    for (folder, name) in [("/u/plugins/cache/market/tool/1.0.0", "tool@market"), ("/a/b/tool", "tool")] {
-        assert!(CodexLayers::none().plugin_folder(folder).plugins[0].name == name, "{folder}");
-    }
-}
-
-// C-BRIDGE-1
-#[test]
 fn a_project_begins_at_the_nearest_marker() {
     let machine = everything();
     machine.put("project/sub/.git", "not a pointer");
