@@ -9,6 +9,7 @@ use crate::{
     hook::Work,
     options::Fidelity,
     run::Manner,
+    transcript::Shape,
 };
 use futures::future::BoxFuture;
 use portcullis_process::{Finished, SpawnError};
@@ -88,8 +89,8 @@ pub(crate) trait Dialect: Send + Sync + 'static {
     /// The name by which hooks know a subagent.
     fn agent_id(&self, session: &SessionId) -> String;
 
-    /// Where transcripts are, in a project.
-    fn transcripts(&self) -> &'static str;
+    /// Where transcripts are, in a project, and the shape they have.
+    fn transcripts(&self) -> (&'static str, Shape);
 
     /// What a handler does, with what is known of it filled in.
     fn work(&self, definition: &Definition, origin: &Origin, project: &Path) -> Work;

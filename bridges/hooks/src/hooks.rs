@@ -179,8 +179,9 @@ impl Hooks {
             manner: dialect.manner(),
             env: loaded.env,
             transcripts: {
-                let folder = options.transcripts;
-                Arc::new(Keeper::new(folder.unwrap_or_else(|| project.join(dialect.transcripts()))))
+                let (default, shape) = dialect.transcripts();
+                let folder = options.transcripts.unwrap_or_else(|| project.join(default));
+                Arc::new(Keeper::new(shape, folder))
             },
             exports: {
                 let folder = options.exports;

@@ -150,7 +150,7 @@ pub use options::{Each, Fidelity, OnFailure, Only, Options, TellLate};
 pub use overlay::{HookTerms, Overlays};
 pub use report::{Report, Severity};
 pub use tool::{McpCall, McpText, McpTools};
-pub use transcript::Transcript;
+pub use transcript::{Shape, Transcript};
 
 /// What Claude Code does with hooks, situation by situation, and what is done here in each fidelity: a JSON list. Its format is
 /// described in `docs/hook-cases.md`; `portcullis hooks matrix` is made of it, and each entry is a test.

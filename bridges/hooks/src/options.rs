@@ -53,8 +53,9 @@ pub struct Options<L = Layers> {
     pub shadow: Option<bool>,
     /// Has the last word on each hook, when it is loaded.
     pub each: Option<Each>,
-    /// The folder in which `transcript_path` lies (`SESSION.jsonl`), and below which contexts too long for the model are kept
-    /// (`SESSION/tool-results`). Default: `.portcullis/transcripts` in the project. Who asks for
+    /// The folder in which `transcript_path` lies (`SESSION.jsonl`; for Codex `rollout-SESSION.jsonl`), and below which contexts too
+    /// long for the model are kept (`SESSION/tool-results`). Default: `.portcullis/transcripts` in the project, for Codex `codex` below
+    /// that. Who asks for
     /// hooks of two projects in one folder must not give two sessions one name.
     pub transcripts: Option<PathBuf>,
     /// The folder in which hooks find a file for what they export to later commands, one a hook and session

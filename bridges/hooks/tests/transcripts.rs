@@ -3,7 +3,7 @@
 mod support;
 
 use futures::future::join_all;
-use portcullis_hooks::{ClaudeHooks, Transcript};
+use portcullis_hooks::{ClaudeHooks, Shape, Transcript};
 use portcullis_runtime::{
     journal::{Batch, Claim, Journal},
     *,
@@ -35,6 +35,17 @@ fn records() -> Vec<Record> {
             }
             .into(),
         ),
+        (
+            At::session(),
+            ConfigInForce {
+                digest: "".into(),
+                handlers: Vec::new(),
+                model: "scripted".into(),
+                limits: Limits::default(),
+            }
+            .into(),
+        ),
+        (At::turn(1), TurnStart { takes: vec![Seq(1)] }.into()),
         (
             At::turn(1),
             UserMessage { content: "Say hello.".into(), source: Source::User, from: Seq(1) }.into(),
@@ -76,14 +87,16 @@ fn records() -> Vec<Record> {
 #[test]
 fn the_page_shows_what_is_written() {
     let dir = tempfile::tempdir().unwrap();
-    let file = dir.path().join("below/demo.jsonl");
-    let mut transcript = Transcript::create(&file, SessionId::new("demo").unwrap()).unwrap();
-    for record in records() {
-        transcript.add(&record).unwrap();
+    for shape in [Shape::Claude, Shape::Codex] {
+        let file = dir.path().join("below/demo.jsonl");
+        let mut transcript = Transcript::create(shape, &file, SessionId::new("demo").unwrap()).unwrap();
+        for record in records() {
+            transcript.add(&record).unwrap();
+        }
+        let written = fs::read_to_string(file).unwrap();
+        let page = include_str!("../../../docs/transcripts.md");
+        assert!(page.contains(&written), "docs/transcripts.md needs:\n\n{written}");
     }
-    let written = fs::read_to_string(file).unwrap();
-    let page = include_str!("../../../docs/transcripts.md");
-    assert!(page.contains(&written), "docs/transcripts.md needs:\n\n{written}");
 }
 
 // More than is read at once, by many hooks at once, and by two processes one after another: each line once.
@@ -108,7 +121,7 @@ fn hooks_at_once_write_each_line_once() {
     let info = SessionInfo::new(id.clone(), project.path(), "test").stored(Arc::new(journal.clone()));
     let input = Ending::new(Scene::new(Arc::new(info), 1, 1, Some(Seq(1))), 0, "".into());
     let expected = project.path().join("expected");
-    let mut transcript = Transcript::create(&expected, id.clone()).unwrap();
+    let mut transcript = Transcript::create(Shape::Claude, &expected, id.clone()).unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     tokio::task::LocalSet::new().block_on(&runtime, async {
         let mut own = journal.claim(&id, 1, Claim::CreateOrOpen).await.unwrap();

@@ -179,7 +179,8 @@ fn codex(
     layers.project_trusted = args.trust_project;
     layers.bypass_trust = args.bypass_hook_trust;
     // Where nobody has hooks of this client, nothing needs to be said about it.
-    let files = layers.files(project).into_iter().map(|(name, file)| Layer::of(format!("codex {name}"), file));
+    let files =
+        layers.files(project).into_iter().map(|(name, file)| Layer::of(format!("codex {name}"), file));
     named.extend(files.filter(|layer| layer.found));
     Ok(layers)
 }

@@ -28,7 +28,7 @@ impl Judge {
     ) -> Result<Judge, Problem> {
         let mut table = Table::new();
         table.register(hooks.owner(), |at| hooks.clone().register(at));
-        let transcript = Transcript::create(hooks.transcript(session), session.clone())?;
+        let transcript = Transcript::of(hooks, session.clone())?;
         let info = Arc::new(SessionInfo::new(session.clone(), cwd, channel));
         Ok(Judge { table, info, transcript })
     }

@@ -24,6 +24,7 @@ use crate::{
     options::Options,
     report::Report,
     run::Program,
+    transcript::Shape,
     written::Written,
 };
 use config::environment;
@@ -190,8 +191,8 @@ impl Dialect for Claude {
         payload::agent_id(session)
     }
 
-    fn transcripts(&self) -> &'static str {
-        ".portcullis/transcripts"
+    fn transcripts(&self) -> (&'static str, Shape) {
+        (".portcullis/transcripts", Shape::Claude)
     }
 
     fn work(&self, definition: &Definition, origin: &Origin, project: &Path) -> Work {

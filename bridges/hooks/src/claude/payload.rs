@@ -17,8 +17,8 @@ use crate::{
 };
 use portcullis_runtime::{
     Asking, BatchCall, CallBatch, ChildStarting, Compacting, Ended, Ending, Frozen, Outcome, Proposed,
-    PutQuestion, Returned, Scene, Seq, SessionEnded, SessionId, SessionInfo, StartSource, Starting,
-    Submitted, Summarised, View,
+    PutQuestion, Returned, Scene, Seq, SessionEnded, SessionId, StartSource, Starting, Submitted, Summarised,
+    View,
 };
 use sha2::{Digest, Sha256};
 use std::path::Path;
@@ -263,7 +263,8 @@ impl Bytes<'_> {
         let mut p = self.open(event, &input.scene, input.scene.prompt, true);
         p.raw("stop_hook_active", if input.forced_in_turn > 0 { "true" } else { "false" });
         if event == Event::SubagentStop {
-            let path = agent_transcript(self.0.transcripts, &input.scene.session);
+            let path =
+                agent_transcript(self.0.transcripts, &input.scene.session.id, &input.scene.session.root);
             p.text("agent_transcript_path", &path.to_string_lossy());
         }
         p.text("last_assistant_message", &input.last_text);
@@ -301,8 +302,8 @@ pub(crate) fn transcript(folder: &Path, session: &SessionId) -> std::path::PathB
 }
 
 /// The transcript of a subagent.
-pub(crate) fn agent_transcript(folder: &Path, session: &SessionInfo) -> std::path::PathBuf {
-    folder.join(session.root.as_str()).join(format!("subagents/agent-{}.jsonl", agent_id(&session.id)))
+pub(crate) fn agent_transcript(folder: &Path, session: &SessionId, root: &SessionId) -> std::path::PathBuf {
+    folder.join(root.as_str()).join(format!("subagents/agent-{}.jsonl", agent_id(session)))
 }
 
 /// A subagent's name for hooks, the same each time it is asked for: `a` and 16 hexadecimal digits made of its session's name.

@@ -6,6 +6,8 @@ mod matcher;
 mod output;
 mod payload;
 
+pub(crate) use payload::{rollout, turn_id};
+
 pub use config::{Change, Changed, CodexLayers, CodexTrust, TrustError, TrustStatus, TrustedHook};
 
 use crate::{
@@ -21,6 +23,7 @@ use crate::{
     options::Options,
     report::Report,
     run::{Manner, Program},
+    transcript::Shape,
     written::Written,
 };
 use config::environment;
@@ -186,8 +189,8 @@ impl Dialect for Codex {
         session.to_string()
     }
 
-    fn transcripts(&self) -> &'static str {
-        ".portcullis/transcripts/codex"
+    fn transcripts(&self) -> (&'static str, Shape) {
+        (".portcullis/transcripts/codex", Shape::Codex)
     }
 
     fn work(&self, definition: &Definition, origin: &Origin, _project: &Path) -> Work {

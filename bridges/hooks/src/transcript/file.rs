@@ -1,5 +1,6 @@
 //! What a file's own last lines say about where it ends in the log.
 
+use super::Shape;
 use portcullis_runtime::Seq;
 use serde::Deserialize;
 use std::{
@@ -24,9 +25,10 @@ pub(super) struct Tail {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Last {
     pub(super) uuid: String,
-    /// The record of the model's last answer in it, or the first there is: what is behind is to be looked at again.
+    /// The record of the last line in it from which on the state of its shape follows, or the first there is: what is behind is
+    /// to be looked at again.
     pub(super) from: Seq,
-    /// Which model that was.
+    /// Which model that line names.
     pub(super) model: Option<Arc<str>>,
 }
 
@@ -36,17 +38,19 @@ struct Line {
     kind: String,
     uuid: String,
     seq: u64,
-    message: Option<Message>,
+    #[serde(alias = "payload")]
+    message: Option<Inner>,
 }
 
+/// What a line is about.
 #[derive(Deserialize)]
-struct Message {
+struct Inner {
     model: Option<Arc<str>>,
 }
 
 /// Makes sure that there is a file, looks at its end, and takes away a line that was cut off. A file that cannot be understood
 /// is as good as empty; what a link in its place points to is somebody else's, and stays.
-pub(super) fn open(path: &Path) -> io::Result<Tail> {
+pub(super) fn open(path: &Path, shape: Shape) -> io::Result<Tail> {
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder)?;
     }
@@ -56,7 +60,7 @@ pub(super) fn open(path: &Path) -> io::Result<Tail> {
         return Err(io::Error::other("what is in its place is not a plain file"));
     }
     let mut file = OpenOptions::new().create(true).truncate(false).read(true).write(true).open(path)?;
-    let tail = tail(&mut file)?;
+    let tail = tail(&mut file, shape.anchor())?;
     if file.metadata()?.len() != tail.len {
         file.set_len(tail.len)?;
     }
@@ -72,7 +76,7 @@ fn there(path: &Path) -> io::Result<Option<Metadata>> {
     }
 }
 
-fn tail(file: &mut File) -> io::Result<Tail> {
+fn tail(file: &mut File, anchor: &str) -> io::Result<Tail> {
     const NONE: Tail = Tail { len: 0, last: None };
     let (mut at, mut held) = (file.seek(SeekFrom::End(0))?, Vec::new());
     let mut tail = NONE;
@@ -86,7 +90,7 @@ fn tail(file: &mut File) -> io::Result<Tail> {
                 tail.len = at + end as u64 + 1;
             }
             let last = tail.last.get_or_insert(Last { uuid: line.uuid, from: Seq(0), model: None });
-            if line.kind == "assistant" {
+            if line.kind == anchor {
                 last.from = Seq(line.seq);
                 last.model = line.message.and_then(|message| message.model);
                 return Ok(tail);
@@ -129,10 +133,10 @@ mod tests {
     use super::*;
     use std::os::unix::fs::symlink;
 
-    fn line(kind: &str, seq: u64, filling: usize) -> String {
+    fn line(kind: &str, about: &str, seq: u64, filling: usize) -> String {
         let filling = "x".repeat(filling);
         format!(
-            "{{\"type\":\"{kind}\",\"uuid\":\"u{seq}\",\"seq\":{seq},\"message\":{{\"model\":\"m\",\"x\":\"{filling}\"}}}}\n"
+            "{{\"type\":\"{kind}\",\"uuid\":\"u{seq}\",\"seq\":{seq},\"{about}\":{{\"model\":\"m\",\"x\":\"{filling}\"}}}}\n"
         )
     }
 
@@ -143,14 +147,16 @@ mod tests {
         let (precious, path) = (dir.path().join("precious"), dir.path().join("s.jsonl"));
         fs::write(&precious, "no transcript\n").unwrap();
         symlink(&precious, &path).unwrap();
-        assert!(open(&path).unwrap_err().to_string().contains("not a plain file"));
+        assert!(open(&path, Shape::Claude).unwrap_err().to_string().contains("not a plain file"));
         for len in [14, fs::symlink_metadata(&path).unwrap().len()] {
             assert_eq!(append(&path, len, "more\n").unwrap(), None);
         }
         assert_eq!(fs::read_to_string(&precious).unwrap(), "no transcript\n");
         // One that points nowhere makes no file there.
         symlink(dir.path().join("new"), dir.path().join("n.jsonl")).unwrap();
-        assert!(open(&dir.path().join("n.jsonl")).is_err() && !dir.path().join("new").exists());
+        assert!(
+            open(&dir.path().join("n.jsonl"), Shape::Claude).is_err() && !dir.path().join("new").exists()
+        );
     }
 
     #[test]
@@ -159,15 +165,26 @@ mod tests {
         let path = dir.path().join("s.jsonl");
         let block = BLOCK as usize;
         for filling in [0, block / 2, block - 1, block, 3 * block] {
-            let said = line("assistant", 3, filling);
-            let text = [line("user", 1, filling), said, line("user", 5, filling), line("user", 7, filling)];
-            let whole = text.concat();
-            for cut in ["", "{\"type\":\"us", &"y".repeat(2 * block)] {
-                fs::write(&path, format!("{whole}{cut}")).unwrap();
-                let last = Last { uuid: "u7".into(), from: Seq(3), model: Some("m".into()) };
-                let tail = Tail { len: whole.len() as u64, last: Some(last) };
-                assert_eq!(open(&path).unwrap(), tail, "{filling}, {}", cut.len());
-                assert_eq!(fs::metadata(&path).unwrap().len(), tail.len);
+            let shapes = [
+                (Shape::Claude, ["user", "assistant"], "message"),
+                (Shape::Codex, ["event_msg", "turn_context"], "payload"),
+            ];
+            let line = |kind, about, seq| line(kind, about, seq, filling);
+            for (shape, [other, anchor], about) in shapes {
+                let text = [
+                    line(other, about, 1),
+                    line(anchor, about, 3),
+                    line(other, about, 5),
+                    line(other, about, 7),
+                ];
+                let whole = text.concat();
+                for cut in ["", "{\"type\":\"us", &"y".repeat(2 * block)] {
+                    fs::write(&path, format!("{whole}{cut}")).unwrap();
+                    let last = Last { uuid: "u7".into(), from: Seq(3), model: Some("m".into()) };
+                    let tail = Tail { len: whole.len() as u64, last: Some(last) };
+                    assert_eq!(open(&path, shape).unwrap(), tail, "{filling}, {}", cut.len());
+                    assert_eq!(fs::metadata(&path).unwrap().len(), tail.len);
+                }
             }
         }
     }
@@ -177,7 +194,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("s.jsonl");
         assert_eq!(append(&path, 0, "a\n").unwrap(), None, "it is gone");
-        assert_eq!(open(&path).unwrap(), Tail { len: 0, last: None });
+        assert_eq!(open(&path, Shape::Claude).unwrap(), Tail { len: 0, last: None });
         assert_eq!(append(&path, 0, "a\n").unwrap(), Some(2));
         assert_eq!(append(&path, 0, "b\n").unwrap(), None);
         assert_eq!(fs::read_to_string(&path).unwrap(), "a\n");

@@ -1,10 +1,9 @@
 //! Keeps the files of a project's sessions as long as their logs.
 
 use super::{
-    file,
+    Shape, file,
     lines::{Lines, Whose},
 };
-use crate::claude::{agent_id, agent_transcript, transcript};
 use portcullis_runtime::{JournalError, Record, Scene, Seq, SessionId, SessionInfo, SessionLog};
 use std::{
     collections::HashMap,
@@ -24,6 +23,7 @@ const REMEMBERED: usize = 4096;
 /// The transcripts below one folder.
 #[derive(Debug)]
 pub(crate) struct Keeper {
+    shape: Shape,
     folder: PathBuf,
     places: Mutex<HashMap<SessionId, Arc<Place>>>,
 }
@@ -58,8 +58,12 @@ pub(crate) enum Trouble {
 }
 
 impl Keeper {
-    pub(crate) fn new(folder: PathBuf) -> Keeper {
-        Keeper { folder, places: Mutex::default() }
+    pub(crate) fn new(shape: Shape, folder: PathBuf) -> Keeper {
+        Keeper { shape, folder, places: Mutex::default() }
+    }
+
+    pub(crate) fn shape(&self) -> Shape {
+        self.shape
     }
 
     pub(crate) fn folder(&self) -> &Path {
@@ -68,20 +72,18 @@ impl Keeper {
 
     /// Where a session's own is.
     pub(crate) fn place_of(&self, session: &SessionId) -> PathBuf {
-        transcript(&self.folder, session)
+        self.shape.file(&self.folder, session, session)
     }
 
-    /// Writes what the logs have and the files have not: of the session at the root and, in a subagent, of that one.
+    /// Writes what the logs have and the files have not: of the session at the root and, in a subagent, of that one and of the
+    /// one whose it is.
     pub(crate) async fn catch_up(&self, session: &SessionInfo) -> Result<(), Trouble> {
         let written = async {
-            if let Some(log) = session.root_log() {
-                let whose = Whose { session: session.root.clone(), root: session.root.clone(), agent: None };
-                self.write(log, whose, transcript(&self.folder, &session.root)).await?;
-            }
-            if let (Some(_), Some(log)) = (session.kind(), session.log()) {
-                let agent = Some(agent_id(&session.id));
-                let whose = Whose { session: session.id.clone(), root: session.root.clone(), agent };
-                self.write(log, whose, agent_transcript(&self.folder, session)).await?;
+            // One after another; a file that is as long as its log costs next to nothing.
+            let parent = session.parent_log().filter(|log| *log.session() != session.root);
+            let own = session.log().filter(|log| *log.session() != session.root);
+            for log in [session.root_log(), parent, own].into_iter().flatten() {
+                self.write(log, session.root.clone()).await?;
             }
             Ok(())
         };
@@ -99,12 +101,13 @@ impl Keeper {
         }));
     }
 
-    async fn write(&self, log: SessionLog, whose: Whose, path: PathBuf) -> Result<(), Trouble> {
-        let place = self.place(log.session());
-        let path: Arc<Path> = path.into();
-        match add_all(&place, &log, &whose, &path).await {
+    async fn write(&self, log: SessionLog, root: SessionId) -> Result<(), Trouble> {
+        let (place, shape) = (self.place(log.session()), self.shape);
+        let path: Arc<Path> = shape.file(&self.folder, log.session(), &root).into();
+        let whose = Whose { session: log.session().clone(), root };
+        match add_all(&place, &log, (shape, &whose), &path).await {
             // Its end is looked for anew, in the file itself.
-            Err(Trouble::Changed) => add_all(&place, &log, &whose, &path).await,
+            Err(Trouble::Changed) => add_all(&place, &log, (shape, &whose), &path).await,
             done => done,
         }
     }
@@ -124,7 +127,7 @@ impl Keeper {
 async fn add_all(
     place: &Arc<Place>,
     log: &SessionLog,
-    whose: &Whose,
+    (shape, whose): (Shape, &Whose),
     path: &Arc<Path>,
 ) -> Result<(), Trouble> {
     let known = *lock(&place.next);
@@ -133,7 +136,7 @@ async fn add_all(
         None => {
             let Some(first) = log.read(Seq(0), 1).await?.pop() else { return Ok(()) };
             let (place, whose, path) = (place.clone(), whose.clone(), path.clone());
-            blocking(move || place.find_end(&path, whose, &first)).await?
+            blocking(move || place.find_end(&path, Lines::new(shape, whose), &first)).await?
         }
     };
     loop {
@@ -158,10 +161,9 @@ async fn blocking<T: Send + 'static>(
 
 impl Place {
     /// Where the file ends in the log, by its own last lines. The first record of the log says which log it is.
-    fn find_end(&self, path: &Path, whose: Whose, first: &Record) -> Result<Seq, Trouble> {
+    fn find_end(&self, path: &Path, mut lines: Lines, first: &Record) -> Result<Seq, Trouble> {
         let mut end = lock(&self.end);
-        let tail = file::open(path)?;
-        let mut lines = Lines::new(whose);
+        let tail = file::open(path, lines.shape())?;
         lines.add(first, &mut String::new());
         let next = tail.last.as_ref().map_or(Seq(0), |last| last.from);
         if let Some(last) = tail.last {

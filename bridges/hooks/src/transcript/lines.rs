@@ -1,12 +1,11 @@
-//! From records to lines: a pure projection.
+//! From records to lines: a pure projection. What all shapes share is here: the names of lines, which of them a file has
+//! already, and the time.
 
-use crate::{json::write_string, uuid::uuid};
-use portcullis_runtime::{
-    AssistantBlock, AssistantMessage, Body, CallPath, CompactionEnded, Content, Finish, Frozen, Record, Seq,
-    SessionId,
-};
+use super::Shape;
+use crate::uuid::uuid;
+use portcullis_runtime::{Body, Record, Seq, SessionId};
 use sha2::{Digest, Sha256};
-use std::{collections::HashMap, fmt::Write as _, sync::Arc};
+use std::{fmt::Debug, sync::Arc};
 
 /// Whose conversation it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,51 +14,55 @@ pub(crate) struct Whose {
     pub(crate) session: SessionId,
     /// The session at the root of its tree, which is what hooks know.
     pub(crate) root: SessionId,
-    /// The name that hooks know a subagent by.
-    pub(crate) agent: Option<String>,
 }
 
-/// What came so far, as far as later lines need it. All of it follows from the records since the last answer of the model,
-/// but for that answer's model.
-#[derive(Debug, Clone)]
+impl Whose {
+    pub(super) fn is_subagent(&self) -> bool {
+        self.session != self.root
+    }
+}
+
+/// How a client writes a conversation down.
+pub(super) trait Script: Debug + Send {
+    /// Writes the lines of the next record.
+    fn add(&mut self, record: &Record, page: &mut Page<'_>);
+
+    /// The lines before are there already; this model is said in the last one that says which it is.
+    fn goes_on(&mut self, model: Option<Arc<str>>);
+}
+
+/// The lines of one conversation, one record after another.
+#[derive(Debug)]
 pub(crate) struct Lines {
+    shape: Shape,
     whose: Whose,
+    script: Box<dyn Script>,
     /// When the session was created: two logs may have one name, one after the other.
     born: u64,
-    cwd: String,
-    model: Option<Arc<str>>,
     last: Option<String>,
-    /// The ids of the calls of the open step: results do not repeat them.
-    calls: HashMap<CallPath, String>,
-    /// How large the conversation was when its summary was asked for.
-    tokens: u64,
     /// Up to and with this line, everything is there already.
     known: Option<String>,
 }
 
 impl Lines {
-    pub(crate) fn new(whose: Whose) -> Lines {
-        Lines {
-            whose,
-            born: 0,
-            cwd: String::new(),
-            model: None,
-            last: None,
-            calls: HashMap::new(),
-            tokens: 0,
-            known: None,
-        }
+    pub(crate) fn new(shape: Shape, whose: Whose) -> Lines {
+        Lines { shape, whose, script: shape.script(), born: 0, last: None, known: None }
     }
 
-    /// Goes on with a file whose last line is `known`, from the record of the last answer in it.
+    pub(super) fn shape(&self) -> Shape {
+        self.shape
+    }
+
+    /// Goes on with a file whose last line is `known`, from the record at which that shape's state begins.
     pub(crate) fn behind(mut self, known: String, model: Option<Arc<str>>) -> Lines {
-        (self.known, self.model) = (Some(known), model);
+        self.known = Some(known);
+        self.script.goes_on(model);
         self
     }
 
     /// From the first record again, for a file that has nothing.
     pub(crate) fn begin_anew(&mut self) {
-        *self = Lines::new(self.whose.clone());
+        *self = Lines::new(self.shape, self.whose.clone());
     }
 
     /// True while the last line that the file has was not met: if the log ends like this, the file is not of this log.
@@ -69,200 +72,68 @@ impl Lines {
 
     /// Adds the lines of the next record.
     pub(crate) fn add(&mut self, record: &Record, out: &mut String) {
-        match &record.body {
-            Body::SessionCreated(created) => {
-                self.cwd = created.cwd.to_string();
-                self.born = record.time;
-            }
-            Body::HeaderChanged(header) => self.model = Some(header.0.model.clone()),
-            Body::UserMessage(said) => self.line(record, Kind::User, &text(&said.content), "", out),
-            Body::ContextMessage(said) => self.line(record, Kind::User, &text(&said.content), META, out),
-            Body::SteeringMessage(said) => self.line(record, Kind::User, &text(&said.content), META, out),
-            Body::AssistantMessage(said) => self.line(record, Kind::Assistant(said), "", "", out),
-            Body::StepStart(_) => self.calls.clear(),
-            Body::ToolCall(call) => {
-                if let Some(place) = record.at.call.clone().filter(CallPath::is_top) {
-                    self.calls.insert(place, call.id.to_string());
-                }
-            }
-            Body::ToolResult(result) => {
-                let id = record.at.call.as_ref().and_then(|place| self.calls.remove(place));
-                let Some(id) = id else { return };
-                let mut content = String::from("[{\"tool_use_id\":");
-                write_string(&mut content, &id);
-                content.push_str(",\"type\":\"tool_result\",\"content\":");
-                write_string(&mut content, &result.content.to_text());
-                content.push_str(if result.error { ",\"is_error\":true}]" } else { ",\"is_error\":false}]" });
-                self.line(record, Kind::User, &content, "", out);
-            }
-            Body::CompactionStarted(started) => self.tokens = started.tokens,
-            Body::CompactionEnded(CompactionEnded { summary: Some(summary), .. }) => {
-                self.line(record, Kind::Boundary(self.tokens), "", "", out);
-                self.line(record, Kind::Summary, &text(summary), SUMMARY, out);
-            }
-            _ => {}
+        if let Body::SessionCreated(_) = &record.body {
+            self.born = record.time;
         }
+        let Lines { whose, born, last, known, .. } = self;
+        let mut page = Page { whose, born: *born, record, part: 0, last, known, out };
+        self.script.add(record, &mut page);
+    }
+}
+
+/// Takes the lines of one record.
+pub(super) struct Page<'p> {
+    whose: &'p Whose,
+    born: u64,
+    record: &'p Record,
+    part: u32,
+    last: &'p mut Option<String>,
+    known: &'p mut Option<String>,
+    out: &'p mut String,
+}
+
+/// A line about to be written.
+pub(super) struct Line<'p> {
+    pub(super) whose: &'p Whose,
+    pub(super) uuid: &'p str,
+    /// The line before it.
+    pub(super) parent: Option<&'p str>,
+    /// Milliseconds since 1970.
+    pub(super) time: u64,
+    pub(super) seq: Seq,
+}
+
+impl Page<'_> {
+    pub(super) fn whose(&self) -> &Whose {
+        self.whose
     }
 
-    /// One line, unless the file has it. `content` is JSON, `more` are fields of the line.
-    fn line(&mut self, record: &Record, kind: Kind<'_>, content: &str, more: &str, out: &mut String) {
-        let uuid = self.uuid(record.seq, kind.part());
+    /// One line, unless the file has it.
+    pub(super) fn line(&mut self, write: impl FnOnce(&Line<'_>, &mut String)) {
+        let uuid = self.uuid();
+        self.part += 1;
         let parent = self.last.replace(uuid.clone());
-        if let Some(known) = &self.known {
+        if let Some(known) = &*self.known {
             if *known == uuid {
-                self.known = None;
+                *self.known = None;
             }
             return;
         }
-        out.push_str("{\"parentUuid\":");
-        match parent {
-            Some(parent) => write_string(out, &parent),
-            None => out.push_str("null"),
-        }
-        out.push_str(if self.whose.agent.is_some() {
-            ",\"isSidechain\":true"
-        } else {
-            ",\"isSidechain\":false"
-        });
-        if let Some(agent) = &self.whose.agent {
-            out.push_str(",\"agentId\":");
-            write_string(out, agent);
-        }
-        match kind {
-            Kind::User | Kind::Summary => {
-                out.push_str(",\"type\":\"user\",\"message\":{\"role\":\"user\",\"content\":");
-                out.push_str(content);
-                out.push('}');
-            }
-            Kind::Assistant(said) => {
-                out.push_str(",\"type\":\"assistant\",\"message\":");
-                self.message(said, &uuid, out);
-            }
-            Kind::Boundary(tokens) => {
-                out.push_str(",\"type\":\"system\",\"subtype\":\"compact_boundary\",\"content\":");
-                write_string(out, "The conversation was summarised.");
-                // Writing to a String cannot fail.
-                let _ = write!(
-                    out,
-                    ",\"level\":\"info\",\"compactMetadata\":{{\"trigger\":\"auto\",\"preTokens\":{tokens}}}"
-                );
-            }
-        }
-        out.push_str(more);
-        for (key, value) in [
-            ("uuid", &*uuid),
-            ("timestamp", &*timestamp(record.time)),
-            ("cwd", &*self.cwd),
-            ("sessionId", self.whose.root.as_str()),
-        ] {
-            out.push(',');
-            write_string(out, key);
-            out.push(':');
-            write_string(out, value);
-        }
-        let _ = writeln!(out, ",\"seq\":{}}}", record.seq);
+        let Record { time, seq, .. } = *self.record;
+        let line = Line { whose: self.whose, uuid: &uuid, parent: parent.as_deref(), time, seq };
+        write(&line, self.out);
+        self.out.push('\n');
     }
 
-    fn message(&self, said: &AssistantMessage, uuid: &str, out: &mut String) {
-        let _ = write!(
-            out,
-            "{{\"id\":\"msg_{}\",\"type\":\"message\",\"role\":\"assistant\"",
-            uuid.replace('-', "")
-        );
-        if let Some(model) = &self.model {
-            out.push_str(",\"model\":");
-            write_string(out, model);
-        }
-        out.push_str(",\"content\":[");
-        for (number, block) in said.blocks.iter().filter_map(block).enumerate() {
-            if number > 0 {
-                out.push(',');
-            }
-            out.push_str(&block);
-        }
-        let reason = match &said.finish {
-            Finish::Stop => "\"end_turn\"",
-            Finish::Calls => "\"tool_use\"",
-            Finish::MaxTokens => "\"max_tokens\"",
-            Finish::Refused { .. } => "\"refusal\"",
-            _ => "null",
-        };
-        let _ = write!(out, "],\"stop_reason\":{reason},\"stop_sequence\":null");
-        if let Some(usage) = said.usage {
-            // What a provider read from a cache is part of what it read.
-            let _ = write!(
-                out,
-                ",\"usage\":{{\"input_tokens\":{},\"cache_creation_input_tokens\":0,\"cache_read_input_tokens\":0,\"output_tokens\":{}}}",
-                usage.input, usage.output
-            );
-        }
-        out.push('}');
-    }
-
-    /// The same for a line each time: a UUID (version 8) made of the log and of the record's place in it.
-    fn uuid(&self, seq: Seq, part: u8) -> String {
-        let Lines { whose: Whose { session, .. }, born, .. } = self;
+    /// The same for a line each time: a UUID (version 8) made of the log and of the line's place in it.
+    fn uuid(&self) -> String {
+        let Page { whose: Whose { session, .. }, born, record: Record { seq, .. }, part, .. } = self;
         uuid(&Sha256::digest(format!("line\n{session}\n{born}\n{seq}\n{part}")))
     }
 }
 
-const META: &str = ",\"isMeta\":true";
-const SUMMARY: &str = ",\"isCompactSummary\":true";
-
-/// What a line is.
-#[derive(Clone, Copy)]
-enum Kind<'r> {
-    User,
-    Assistant(&'r AssistantMessage),
-    /// Before it stands what a summary stands for: so many tokens.
-    Boundary(u64),
-    Summary,
-}
-
-impl Kind<'_> {
-    /// Tells the lines of one record apart.
-    fn part(self) -> u8 {
-        u8::from(matches!(self, Kind::Summary))
-    }
-}
-
-fn text(content: &Content) -> String {
-    let mut out = String::new();
-    write_string(&mut out, &content.to_text());
-    out
-}
-
-fn block(block: &AssistantBlock) -> Option<String> {
-    let mut out = String::from("{\"type\":");
-    match block {
-        AssistantBlock::Text { text } => {
-            out.push_str("\"text\",\"text\":");
-            write_string(&mut out, text);
-        }
-        AssistantBlock::Reasoning { text } => {
-            out.push_str("\"thinking\",\"thinking\":");
-            write_string(&mut out, text);
-        }
-        AssistantBlock::Call { id, name, arguments } => {
-            out.push_str("\"tool_use\",\"id\":");
-            write_string(&mut out, id);
-            out.push_str(",\"name\":");
-            write_string(&mut out, name);
-            out.push_str(",\"input\":");
-            match Frozen::arguments(&**arguments) {
-                Ok(input) => out.push_str(&input.javascript_exact()),
-                // What was no object stays readable as what it was.
-                Err(_) => write_string(&mut out, arguments),
-            }
-        }
-        _ => return None,
-    }
-    out.push('}');
-    Some(out)
-}
-
 /// Milliseconds since 1970 as `2026-11-30T10:00:00.000Z`.
-fn timestamp(ms: u64) -> String {
+pub(super) fn timestamp(ms: u64) -> String {
     let (seconds, ms) = (ms / 1000, ms % 1000);
     let (days, second) = (seconds / 86_400, seconds % 86_400);
     let (year, month, day) = date(days);

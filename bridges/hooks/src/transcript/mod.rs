@@ -1,25 +1,63 @@
 //! The files that `transcript_path` and `agent_transcript_path` name: the conversation as JSON lines, in the shape in which
-//! public hooks read it. `docs/transcripts.md` describes it; it is ours as far as the client documents none.
+//! public hooks of its client read it. `docs/transcripts.md` describes each; they are ours as far as the clients document none.
 //!
 //! A file is a projection of the log and of nothing else: whoever has the log can write it again, byte for byte. So it is
 //! only ever added to, by whoever finds that the log has gone on: before a hook starts, when a turn is over, and when the
 //! session ends. Nothing is remembered that the file's own last lines do not say, and a line that was cut off is written
 //! again.
 
+mod claude;
+mod codex;
 mod file;
 mod keeper;
 mod lines;
 
 pub(crate) use keeper::Keeper;
-pub(crate) use lines::Whose;
 
-use lines::Lines;
+use crate::hooks::Hooks;
+use lines::{Lines, Script, Whose};
 use portcullis_runtime::{Record, SessionId};
 use std::{
     fs::{self, File},
     io::{self, Write},
-    path::Path,
+    path::{Path, PathBuf},
 };
+
+/// The shape of a transcript: that of the client whose hooks read it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Shape {
+    /// `type`, `message` and more, a line for each message.
+    Claude,
+    /// `timestamp`, `type` and `payload`, a line for each item of a conversation.
+    Codex,
+}
+
+impl Shape {
+    /// Where the conversation of a session is written, below a folder.
+    fn file(self, folder: &Path, session: &SessionId, root: &SessionId) -> PathBuf {
+        match self {
+            Shape::Claude if session == root => crate::claude::transcript(folder, session),
+            Shape::Claude => crate::claude::agent_transcript(folder, session, root),
+            Shape::Codex => crate::codex::rollout(folder, session),
+        }
+    }
+
+    fn script(self) -> Box<dyn Script> {
+        match self {
+            Shape::Claude => Box::<claude::Claude>::default(),
+            Shape::Codex => Box::<codex::Codex>::default(),
+        }
+    }
+
+    /// The type of the lines from which on everything later lines need follows from the log.
+    fn anchor(self) -> &'static str {
+        match self {
+            Shape::Claude => "assistant",
+            Shape::Codex => "turn_context",
+        }
+    }
+}
 
 /// Writes the transcript of one session from records that are at hand: a session of a runtime has its own written without
 /// anybody's doing.
@@ -36,13 +74,21 @@ impl Transcript {
     ///
     /// # Errors
     /// What the file system says.
-    pub fn create(file: impl AsRef<Path>, session: SessionId) -> io::Result<Transcript> {
+    pub fn create(shape: Shape, file: impl AsRef<Path>, session: SessionId) -> io::Result<Transcript> {
         let file = file.as_ref();
         if let Some(folder) = file.parent() {
             fs::create_dir_all(folder)?;
         }
-        let lines = Lines::new(Whose { root: session.clone(), session, agent: None });
+        let lines = Lines::new(shape, Whose { root: session.clone(), session });
         Ok(Transcript { file: File::create(file)?, lines })
+    }
+
+    /// Begins the one that these hooks are told of, for a session whose records are at hand.
+    ///
+    /// # Errors
+    /// What the file system says.
+    pub fn of(hooks: &Hooks, session: SessionId) -> io::Result<Transcript> {
+        Transcript::create(hooks.house.transcripts.shape(), hooks.transcript(&session), session)
     }
 
     /// Takes the next record. Most are no part of a conversation and add nothing.
@@ -56,3 +102,6 @@ impl Transcript {
         if added.is_empty() { Ok(()) } else { self.file.write_all(added.as_bytes()) }
     }
 }
+
+#[cfg(test)]
+mod tests;
