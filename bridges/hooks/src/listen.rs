@@ -173,8 +173,7 @@ impl Hook {
             Work::Tool(called) => {
                 let work = async {
                     let failed = |why: String| (why, None);
-                    let arguments =
-                        called.arguments(&stdin).map_err(|refused| failed(refused.to_string()))?;
+                    let arguments = called.arguments(&stdin).map_err(failed)?;
                     let tools =
                         house.tools.as_ref().ok_or_else(|| failed("there are no MCP servers".into()))?;
                     let (server, tool) = (called.server.clone(), called.tool.clone());

@@ -8,7 +8,7 @@ use crate::{
     json::Node,
     post::Post,
     report::Severity,
-    tool::Called,
+    tool::{Called, Filling},
     written::{Ask, Whom, Written},
 };
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
@@ -201,7 +201,7 @@ impl Fields<'_, '_, '_> {
             node.write(&mut input);
         }
         let name = format!("{server}/{tool}").into();
-        Ok(Called { server, tool, name, input: input.into() })
+        Ok(Called { server, tool, name, input: input.into(), filling: Filling::Text })
     }
 }
 

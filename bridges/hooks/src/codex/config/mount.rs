@@ -9,7 +9,7 @@ use crate::{
     definition::{self, Definition, Origin, Plugin},
     hooks::Loaded,
     report::{Report, Severity},
-    tool::Called,
+    tool::{Called, Filling},
     written::Written,
 };
 use std::{ffi::OsString, path::Path, sync::Arc, time::Duration};
@@ -140,7 +140,8 @@ impl Handler {
                 let mut text = String::new();
                 input.write(&mut text, false);
                 let name = format!("{server}/{tool}").into();
-                let called = Called { server: server.into(), tool: tool.into(), name, input: text.into() };
+                let (server, tool, input) = (server.into(), tool.into(), text.into());
+                let called = Called { server, tool, name, input, filling: Filling::Value };
                 (Written::Tool(called), None)
             }
         };
