@@ -142,8 +142,8 @@ pub(crate) struct TrustArgs {
     /// Also the hooks of a plugin, PLUGIN@MARKETPLACE=FOLDER
     #[arg(long, value_name = "NAME=FOLDER", value_parser = plugin)]
     pub(crate) codex_plugin: Vec<(String, PathBuf)>,
-    /// Trusts the hook of this key, or those of this hash, as the list shows them
-    #[arg(long, value_name = "KEY|HASH", num_args = 1..)]
+    /// Trusts the hook of this key, or those of this hash, as the list shows them; may be given again
+    #[arg(long, value_name = "KEY|HASH")]
     pub(crate) approve: Vec<String>,
     /// Trusts every hook that waits for it
     #[arg(long, conflicts_with = "approve")]

@@ -70,7 +70,7 @@ pub struct TrustedHook {
     pub in_untrusted_project: bool,
 }
 
-/// Why something could not be approved. Nothing was, then.
+/// Why something could not be approved.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TrustError {
@@ -124,7 +124,8 @@ impl CodexTrust {
     /// all is written into the record. A hook that its user switched off stays so.
     ///
     /// # Errors
-    /// Nothing was approved: a key is none of a hook's, or a file cannot be written without changing anything else.
+    /// A key is none of a hook's, or there is no file to write to: nothing was approved then. Or a file cannot be written, or not
+    /// without changing anything else in it: then nothing was approved whose trust is kept there.
     pub fn approve(&self, keys: &[&str]) -> Result<(), TrustError> {
         let (mut texts, mut plugins, mut changes) = (Vec::new(), Vec::new(), Vec::new());
         for key in keys {
@@ -144,14 +145,21 @@ impl CodexTrust {
             (None, false) => return Err(TrustError::Nowhere),
             (config, _) => config.as_deref(),
         };
-        match &self.record {
-            Some(record) => trust::Record::add(record, &texts, &plugins).map_err(|why| left(record, &why))?,
-            None if !plugins.is_empty() => return Err(TrustError::NoRecord),
-            None => {}
+        if self.record.is_none() && !plugins.is_empty() {
+            return Err(TrustError::NoRecord);
         }
-        match config {
-            Some(config) => edit::set(config, &changes).map_err(|why| left(config, &why)),
-            None => Ok(()),
+        // Texts alone trust nothing.
+        if let Some(record) = self.record.as_ref().filter(|_| !texts.is_empty()) {
+            trust::Record::add(record, &texts, &[]).map_err(|why| left(record, &why))?;
+        }
+        if let Some(config) = config {
+            edit::set(config, &changes).map_err(|why| left(config, &why))?;
+        }
+        match &self.record {
+            Some(record) if !plugins.is_empty() => {
+                trust::Record::add(record, &[], &plugins).map_err(|why| left(record, &why))
+            }
+            _ => Ok(()),
         }
     }
 
