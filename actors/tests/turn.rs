@@ -392,6 +392,19 @@ async fn a_start_may_end_its_turn_before_a_prompt_is_judged() {
     house.sound();
 }
 
+// C-TURN-8: who blocks and halts says that the turn is over, not only that a prompt does not pass.
+#[tokio::test]
+async fn a_halt_beside_a_block_is_how_the_turn_ends() {
+    let house = house(vec![say("a")], |at| {
+        at.prompt_submit("gate", async |_| Reply::new(Submit::block("no")).halt("over"));
+    })
+    .await;
+    let end = house.prompt("one").await;
+    assert!(matches!(&end, EndReason::Halted { reason, .. } if reason.as_str() == "over"), "{end:?}");
+    assert!(house.model.requests().is_empty());
+    house.sound();
+}
+
 // C-TURN-11: a session that begins afresh says so, and so does its log.
 #[tokio::test]
 async fn a_cleared_session_starts_as_clear() {

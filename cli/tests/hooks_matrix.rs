@@ -53,8 +53,14 @@ struct Hook {
     condition: Option<Box<RawValue>>,
 }
 
-fn vectors() -> Vec<Vector> {
-    serde_json::from_str(portcullis::hooks::CLAUDE_VECTORS).unwrap()
+/// The dialects with their vectors, and where a project has its hooks.
+const DIALECTS: [(&str, &str, &str); 2] = [
+    ("claude", portcullis::hooks::CLAUDE_VECTORS, ".claude/settings.json"),
+    ("codex", portcullis::hooks::CODEX_VECTORS, ".codex/hooks.json"),
+];
+
+fn read(vectors: &str) -> Vec<Vector> {
+    serde_json::from_str(vectors).unwrap()
 }
 
 fn json(text: &str) -> String {
@@ -70,7 +76,7 @@ impl Vector {
     }
 
     /// The case, in the format of docs/hook-cases.md.
-    fn case(&self, outcome: &str) -> String {
+    fn case(&self, dialect: &str, outcome: &str) -> String {
         let config = self.config();
         let tool = self.tool.as_deref().unwrap_or("Bash");
         let input = self.input.as_ref().map_or(r#"{"command":"ls"}"#, |input| input.get());
@@ -89,7 +95,7 @@ impl Vector {
         let known = ["context", "halt", "rewrite"];
         assert!(rest.iter().all(|part| known.contains(part)), "{}: {outcome}", self.id);
         format!(
-            r#"{{"id":{},"dialect":"claude","event":{},"tool_name":{},"tool_input":{input},"hooks_config":{config},{says}
+            r#"{{"id":{},"dialect":"{dialect}","event":{},"tool_name":{},"tool_input":{input},"hooks_config":{config},{says}
                 "expected":{{"decision":{},"handlers_run":{runs},"context_count":{contexts},"halt":{halt}{rewrite}}}}}"#,
             json(&self.id),
             json(&self.event),
@@ -127,31 +133,33 @@ impl Vector {
 // C-BRIDGE-1, C-BRIDGE-2
 #[test]
 fn each_vector_holds_in_both_fidelities() {
-    let vectors = vectors();
-    let ids: HashSet<&str> = vectors.iter().map(|vector| &*vector.id).collect();
-    assert!(ids.len() == vectors.len() && ids.len() >= 60);
-    for fidelity in ["exact", "strict"] {
-        let dir = TempDir::new().unwrap();
-        for vector in &vectors {
-            let folder = dir.path().join(&vector.id);
-            fs::create_dir(&folder).unwrap();
-            let outcome = if fidelity == "exact" { &vector.exact } else { &vector.strict };
-            fs::write(folder.join("case.json"), vector.case(outcome)).unwrap();
+    for (dialect, vectors, _) in DIALECTS {
+        let vectors = read(vectors);
+        let ids: HashSet<&str> = vectors.iter().map(|vector| &*vector.id).collect();
+        assert!(ids.len() == vectors.len() && ids.len() >= 60);
+        for fidelity in ["exact", "strict"] {
+            let dir = TempDir::new().unwrap();
+            for vector in &vectors {
+                let folder = dir.path().join(&vector.id);
+                fs::create_dir(&folder).unwrap();
+                let outcome = if fidelity == "exact" { &vector.exact } else { &vector.strict };
+                fs::write(folder.join("case.json"), vector.case(dialect, outcome)).unwrap();
+            }
+            let output = Command::new(env!("CARGO_BIN_EXE_portcullis"))
+                .args(["hooks", "test", "--fidelity", fidelity])
+                .arg(dir.path())
+                .output()
+                .unwrap();
+            let out = String::from_utf8(output.stdout).unwrap();
+            let failed: Vec<&str> = out.lines().filter(|line| line.starts_with("FAIL")).collect();
+            assert!(failed.is_empty() && output.status.success(), "{dialect} {fidelity}: {failed:#?}");
+            assert!(out.ends_with(&format!("{} passed, 0 failed\n", vectors.len())));
         }
-        let output = Command::new(env!("CARGO_BIN_EXE_portcullis"))
-            .args(["hooks", "test", "--fidelity", fidelity])
-            .arg(dir.path())
-            .output()
-            .unwrap();
-        let out = String::from_utf8(output.stdout).unwrap();
-        let failed: Vec<&str> = out.lines().filter(|line| line.starts_with("FAIL")).collect();
-        assert!(failed.is_empty() && output.status.success(), "{fidelity}: {failed:#?}");
-        assert!(out.ends_with(&format!("{} passed, 0 failed\n", vectors.len())));
-    }
-    // Where exact differs from the client there is a reason.
-    for vector in &vectors {
-        let differs = vector.exact != vector.client || vector.strict != vector.client;
-        assert_eq!(differs, !vector.note.is_empty(), "{}", vector.id);
+        // Where exact differs from the client there is a reason.
+        for vector in &vectors {
+            let differs = vector.exact != vector.client || vector.strict != vector.client;
+            assert_eq!(differs, !vector.note.is_empty(), "{}", vector.id);
+        }
     }
 }
 
@@ -171,38 +179,50 @@ struct Explains {
 // The runtime's own run of each is the test above; what is explained may not be anything else.
 #[test]
 fn what_is_explained_is_what_the_run_comes_to() {
-    let mut judged = 0;
-    for vector in vectors().iter().filter(|vector| vector.hooks.iter().all(|hook| hook.kind.is_none())) {
-        for (fidelity, outcome) in [("exact", &vector.exact), ("strict", &vector.strict)] {
-            let dir = TempDir::new().unwrap();
-            fs::create_dir(dir.path().join(".claude")).unwrap();
-            fs::write(dir.path().join(".claude/settings.json"), vector.config()).unwrap();
-            let input = vector.input.as_ref().map_or(r#"{"command":"ls"}"#, |input| input.get());
-            let output = Command::new(env!("CARGO_BIN_EXE_portcullis"))
-                .args(["hooks", "explain", "--json", "--event", &vector.event, "--fidelity", fidelity])
-                .args(["--tool", vector.tool.as_deref().unwrap_or("Bash"), "--input", input])
-                .arg(dir.path())
-                .output()
-                .unwrap();
-            let (id, err) = (&vector.id, String::from_utf8_lossy(&output.stderr));
-            assert!(output.status.success(), "{id}: {err}");
-            let explained: Explained = serde_json::from_slice(&output.stdout).unwrap();
-            let mut parts = outcome.split('+');
-            assert_eq!(Some(&*explained.decision), parts.next(), "{id} {fidelity}");
-            assert_eq!(explained.runs.len(), vector.runs.unwrap_or(vector.hooks.len()), "{id} {fidelity}");
-            let rest: Vec<&str> = parts.collect();
-            let halts = explained.runs.iter().any(|run| run.halt.is_some());
-            assert_eq!(halts, rest.contains(&"halt"), "{id} {fidelity}");
-            if rest.contains(&"context") && !vector.event.ends_with("Stop") {
-                assert!(explained.runs.iter().any(|run| !run.context.is_empty()), "{id} {fidelity}");
+    for (dialect, vectors, file) in DIALECTS {
+        let vectors = read(vectors);
+        let mut judged = 0;
+        for vector in vectors.iter().filter(|vector| vector.hooks.iter().all(|hook| hook.kind.is_none())) {
+            for (fidelity, outcome) in [("exact", &vector.exact), ("strict", &vector.strict)] {
+                vector.explained(dialect, file, fidelity, outcome);
+                judged += 1;
             }
-            if rest.contains(&"rewrite") {
-                assert_ne!(explained.effective_input.unwrap().get(), input, "{id} {fidelity}");
-            }
-            judged += 1;
+        }
+        assert!(judged >= 120);
+    }
+}
+
+impl Vector {
+    fn explained(&self, dialect: &str, file: &str, fidelity: &str, outcome: &str) {
+        let dir = TempDir::new().unwrap();
+        let file = dir.path().join(file);
+        fs::create_dir(file.parent().unwrap()).unwrap();
+        fs::write(file, self.config()).unwrap();
+        let input = self.input.as_ref().map_or(r#"{"command":"ls"}"#, |input| input.get());
+        let output = Command::new(env!("CARGO_BIN_EXE_portcullis"))
+            .args(["hooks", "explain", "--json", "--event", &self.event, "--fidelity", fidelity])
+            .args(["--dialect", dialect, "--trust-project", "--bypass-hook-trust"])
+            .args(["--tool", self.tool.as_deref().unwrap_or("Bash"), "--input", input])
+            .arg(dir.path())
+            .output()
+            .unwrap();
+        let (id, err) =
+            (format!("{dialect} {} {fidelity}", self.id), String::from_utf8_lossy(&output.stderr));
+        assert!(output.status.success(), "{id}: {err}");
+        let explained: Explained = serde_json::from_slice(&output.stdout).unwrap();
+        let mut parts = outcome.split('+');
+        assert_eq!(Some(&*explained.decision), parts.next(), "{id}");
+        assert_eq!(explained.runs.len(), self.runs.unwrap_or(self.hooks.len()), "{id}");
+        let rest: Vec<&str> = parts.collect();
+        let halts = explained.runs.iter().any(|run| run.halt.is_some());
+        assert_eq!(halts, rest.contains(&"halt"), "{id}");
+        if rest.contains(&"context") && !self.event.ends_with("Stop") {
+            assert!(explained.runs.iter().any(|run| !run.context.is_empty()), "{id}");
+        }
+        if rest.contains(&"rewrite") {
+            assert_ne!(explained.effective_input.unwrap().get(), input, "{id}");
         }
     }
-    assert!(judged >= 120);
 }
 
 // C-BRIDGE-4

@@ -155,3 +155,6 @@ pub use transcript::{Shape, Transcript};
 /// What Claude Code does with hooks, situation by situation, and what is done here in each fidelity: a JSON list. Its format is
 /// described in `docs/hook-cases.md`; `portcullis hooks matrix` is made of it, and each entry is a test.
 pub const CLAUDE_VECTORS: &str = include_str!("../vectors/claude.json");
+
+/// The same of Codex.
+pub const CODEX_VECTORS: &str = include_str!("../vectors/codex.json");

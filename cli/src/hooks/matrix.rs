@@ -1,7 +1,7 @@
 //! `portcullis hooks matrix`: the compatibility table, made of the vectors that the tests run.
 
 use crate::problem::Problem;
-use portcullis::hooks::{CLAUDE_VECTORS, ClaudeHooks};
+use portcullis::hooks::{CLAUDE_VECTORS, CODEX_VECTORS, ClaudeHooks, CodexHooks};
 use serde::Deserialize;
 use std::{
     fmt::Write as _,
@@ -23,7 +23,9 @@ struct Vector {
 }
 
 /// Differences that are no decisions, so that no vector can show them: what it is about, the client, here.
-const ELSEWHERE: [(&str, &str, &str); 21] = [
+type Elsewhere = [(&'static str, &'static str, &'static str)];
+
+const CLAUDE: &Elsewhere = &[
     (
         "several hooks on one event",
         "start together; effects in the order in which they end",
@@ -99,18 +101,95 @@ const ELSEWHERE: [(&str, &str, &str); 21] = [
     ),
 ];
 
+const CODEX: &Elsewhere = &[
+    (
+        "several hooks on one event",
+        "start together; of new arguments, those of the last one to end count",
+        "run one after another in the order of the configuration; those of the last one in that order count",
+    ),
+    ("the reason of several denials", "the first one's", "the last one's"),
+    ("feedback of several hooks on a result", "with an empty line between them", "each on a line of its own"),
+    (
+        "prompts of several Stop hooks",
+        "parts of one message",
+        "lines of one message, each with its run as in the client",
+    ),
+    (
+        "how often a turn is kept from stopping",
+        "without a limit",
+        "eight times in a row, which the host can change; then it ends, visibly",
+    ),
+    (
+        "context of hooks on a call",
+        "stands between the calls and their results",
+        "stands behind the last result of the step",
+    ),
+    ("empty context", "an empty message", "none"),
+    ("a call that a hook gave new arguments", "stays as the model wrote it", "reads as it ran"),
+    (
+        "the denial of a question, in the model's words",
+        "of a command, inside an error of the client's own",
+        "the message as it is",
+    ),
+    (
+        "tools that change files",
+        "`apply_patch`",
+        "`Write` and `Edit`, by their own names and with their own arguments; matchers of each of the three find each of them",
+    ),
+    ("UserPromptSubmit in a subagent", "runs of what it was asked", "does not run: no user sends that"),
+    (
+        "`trigger` of a compaction",
+        "`manual` or `auto`",
+        "`auto`: a conversation is summarised at its limit alone",
+    ),
+    (
+        "`session_id`, `turn_id`, `agent_id`",
+        "UUIDs",
+        "the session's name; of the turn a UUID that is derived from it",
+    ),
+    (
+        "`transcript_path`, `agent_transcript_path`",
+        "files in a format of the client's own",
+        "files in the shape in which hooks read those (docs/transcripts.md), as long as the log when a hook starts",
+    ),
+    ("a hook's process", "leads a session", "leads a process group"),
+    (
+        "context of an `async` hook",
+        "read with the next request; one that comes at a turn's end has the model go on",
+        "read with the next request, if need be of the next turn",
+    ),
+    ("records of an `async` hook", "none", "in the log when it ends; in a subagent they are dropped"),
+    (
+        "handlers of type mcp_tool",
+        "call tools of the client's servers",
+        "call tools that the host provides; where it provides none, as this command, they are reported and do not run",
+    ),
+];
+
 /// Prints it.
 pub(super) fn matrix() -> Result<ExitCode, Problem> {
-    let vectors: Vec<Vector> = serde_json::from_str(CLAUDE_VECTORS)?;
+    let claude = table("Claude Code", "claude", &read(CLAUDE_VECTORS)?, CLAUDE, ClaudeHooks::events());
+    let codex = table("Codex", "codex", &read(CODEX_VECTORS)?, CODEX, CodexHooks::events());
     // Whoever closed stdout has the exit code.
-    let _ = io::stdout().write_all(table(&vectors).as_bytes());
+    let _ = io::stdout().write_all(format!("{claude}\n{codex}").as_bytes());
     Ok(ExitCode::SUCCESS)
 }
 
-fn table(vectors: &[Vector]) -> String {
-    let mut out = String::from(
-        "# Compatibility with Claude Code\n\nPrinted by `portcullis hooks matrix` from `bridges/hooks/vectors/claude.json`; each row with outcomes is \
-         a test. *Exact*\nand *strict* are the fidelities; bold is where one differs from the client.\n",
+fn read(vectors: &str) -> serde_json::Result<Vec<Vector>> {
+    serde_json::from_str(vectors)
+}
+
+/// `file`: where the vectors are.
+fn table(
+    client: &str,
+    file: &str,
+    vectors: &[Vector],
+    elsewhere: &Elsewhere,
+    events: impl Iterator<Item = (&'static str, Option<&'static str>)>,
+) -> String {
+    let mut out = format!(
+        "# Compatibility with {client}\n\nPrinted by `portcullis hooks matrix` from `bridges/hooks/vectors/{file}.json`; each row with outcomes is \
+         a test. *Exact*\nand *strict* are the fidelities; bold is where one differs from the client.\n"
     );
     let mut group = "";
     for vector in vectors {
@@ -133,11 +212,11 @@ fn table(vectors: &[Vector]) -> String {
         );
     }
     out.push_str("\n## What is no decision\n\n| about | client | here |\n|---|---|---|\n");
-    for (about, client, here) in ELSEWHERE {
+    for (about, client, here) in elsewhere {
         let _ = writeln!(out, "| {about} | {client} | {here} |");
     }
     out.push_str("\n## Events\n\n| event | its hooks |\n|---|---|\n");
-    for (event, silent) in ClaudeHooks::events() {
+    for (event, silent) in events {
         let what = silent.map_or_else(|| "run".into(), |why| format!("are reported and do not run: {why}"));
         let _ = writeln!(out, "| {event} | {what} |");
     }
@@ -151,17 +230,20 @@ mod tests {
     // C-BRIDGE-4
     #[test]
     fn another_outcome_is_another_table() {
-        let read = || serde_json::from_str::<Vec<Vector>>(CLAUDE_VECTORS).unwrap_or_default();
-        let now = table(&read());
-        for at in 0..read().len() {
-            let changes: [fn(&mut Vector); 3] =
-                [|v| v.client.push('x'), |v| v.exact.push('x'), |v| v.strict.push('x')];
-            for change in changes {
-                let mut vectors = read();
-                change(&mut vectors[at]);
-                assert_ne!(table(&vectors), now);
+        for vectors in [CLAUDE_VECTORS, CODEX_VECTORS] {
+            let read = || read(vectors).unwrap_or_default();
+            let table = |vectors: &[Vector]| table("c", "f", vectors, &[], std::iter::empty());
+            let now = table(&read());
+            for at in 0..read().len() {
+                let changes: [fn(&mut Vector); 3] =
+                    [|v| v.client.push('x'), |v| v.exact.push('x'), |v| v.strict.push('x')];
+                for change in changes {
+                    let mut vectors = read();
+                    change(&mut vectors[at]);
+                    assert_ne!(table(&vectors), now);
+                }
             }
+            assert!(now.contains("**"));
         }
-        assert!(now.contains("**"));
     }
 }

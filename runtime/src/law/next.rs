@@ -96,13 +96,12 @@ impl State {
             return take(turn, *seq, queued);
         }
         if turn.steps == 0 {
-            return if let Some(halt) = turn.ended_at_start() {
-                self.end_turn(EndReason::Halted { by: halt.by.clone(), reason: halt.reason.clone() })
+            // To halt is more than to block: it says that the turn is over.
+            return if let Some(end) = halted(turn) {
+                self.end_turn(end)
             } else if !turn.allowed {
                 let reason = turn.veto.clone().unwrap_or_else(|| "".into());
                 self.end_turn(EndReason::Rejected { reason })
-            } else if let Some(end) = halted(turn) {
-                self.end_turn(end)
             } else if let Some(context) = self.injected(turn) {
                 context
             } else {

@@ -247,7 +247,10 @@ impl Reader<'_> {
                 }
             }
             Body::PromptBlocked(blocked) if *depth == 0 => {
-                self.round("block");
+                // A start that ends its turn blocks what waited for it: that is no decision on a prompt.
+                if self.feed.event != Event::SessionStart {
+                    self.round("block");
+                }
                 self.prompts += 1;
                 self.seen.reasons.push(blocked.reason.to_string());
             }
