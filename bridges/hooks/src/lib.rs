@@ -78,7 +78,7 @@
 //!   allows a call with other arguments, the call is denied, and the model is told to make it with those: a call's arguments
 //!   are sealed before anyone is asked about it. With `interrupt` the step's other calls still run.
 //! - Nobody waits for Notification and StopFailure hooks, as in the client; their records go to the host ([`Options::late`]).
-//!   [`ClaudeHooks::telling`] says whether some are at work.
+//!   [`Hooks::telling`] says whether some are at work.
 //! - SessionEnd comes when the host shuts down, of a session at rest, with the reason `other`. Its hooks have 1.5 s each, or the longest
 //!   `timeout` that one of them asks for, up to a minute, or what `CLAUDE_CODE_SESSIONEND_HOOKS_TIMEOUT_MS` says. They run one after another,
 //!   are waited for within the limit of the shutdown, and so are those in the background.
@@ -88,7 +88,7 @@
 //!   asked, not of the user's prompt behind it. `agent_id` is derived from the name of the subagent's session; `effort`, `mcp_server`, and what SessionStart
 //!   says about a resumed conversation's tokens are never sent.
 //! - `CLAUDE_ENV_FILE` is set on SessionStart. What hooks write there reaches commands if the host has their shell read it
-//!   ([`ClaudeHooks::exports`]); in shadow it reaches none. It is no record: a log never holds it.
+//!   ([`Hooks::exports`]); in shadow it reaches none. It is no record: a log never holds it.
 //! - A hook in the background (`async`, or `{"async":true}` as its first line of output) is not waited for; its records and what
 //!   it says go to the host ([`Options::late`]) when it has ended, for the session's log. With `asyncRewake` beside `async`, exit
 //!   code 2 is said to wake the model: the host then steers the open turn with it, or opens one. `asyncTimeout` is a limit beside
