@@ -1,7 +1,7 @@
 //! A project in a temporary folder, and its hooks driven as the runtime drives them.
 #![allow(dead_code, reason = "each test file uses its part")]
 
-use portcullis_hooks::{ClaudeHooks, Options, Report};
+use portcullis_hooks::{ClaudeHooks, CodexHooks, CodexLayers, Options, Report};
 use portcullis_runtime::*;
 use serde::Deserialize;
 use std::{fs, path::PathBuf, sync::Arc, time::Duration};
@@ -80,6 +80,19 @@ impl Project {
         Project::new(&format!(r#"{{"hooks":{{"{event}":[{{"hooks":[{handler}]}}]}}}}"#))
     }
 
+    /// Command hooks of Codex on one event, and no others.
+    pub(crate) fn codex(event: &str, commands: &[&str]) -> Project {
+        let handler = |command: &&str| {
+            format!(r#"{{"type":"command","command":{}}}"#, serde_json::to_string(command).unwrap())
+        };
+        let handlers: Vec<String> = commands.iter().map(handler).collect();
+        let project = Project::new("{}");
+        fs::create_dir(project.dir.path().join(".codex")).unwrap();
+        let hooks = format!(r#"{{"hooks":{{"{event}":[{{"hooks":[{}]}}]}}}}"#, handlers.join(","));
+        fs::write(project.dir.path().join(".codex/hooks.json"), hooks).unwrap();
+        project
+    }
+
     pub(crate) fn options(mut self, change: impl FnOnce(Options) -> Options) -> Project {
         self.options = change(self.options);
         self
@@ -98,7 +111,12 @@ impl Project {
     }
 
     pub(crate) fn load(&self) -> (Table, Vec<Report>) {
-        let (hooks, reports) = ClaudeHooks::load_with(self.dir.path(), self.options.clone());
+        let (hooks, reports) = if self.dir.path().join(".codex").exists() {
+            let layers = CodexLayers::default().trust_project().bypass_trust();
+            CodexHooks::load_with(self.dir.path(), Options::new().layers(layers))
+        } else {
+            ClaudeHooks::load_with(self.dir.path(), self.options.clone())
+        };
         let mut table = Table::new();
         table.register(hooks.owner(), |at| hooks.clone().register(at));
         table.check().unwrap();
