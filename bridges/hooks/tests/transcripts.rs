@@ -3,7 +3,7 @@
 mod support;
 
 use futures::future::join_all;
-use portcullis_hooks::{ClaudeHooks, Shape, Transcript};
+use portcullis_hooks::{ClaudeHooks, CodexHooks, CodexLayers, Options, Shape, Transcript};
 use portcullis_runtime::{
     journal::{Batch, Claim, Journal},
     *,
@@ -155,4 +155,39 @@ fn hooks_at_once_write_each_line_once() {
             }
         }
     });
+}
+
+// C-BRIDGE-1: the file that a hook of Codex is told of is there, and is what the log says, in that client's shape.
+#[test]
+fn a_hook_of_codex_finds_the_conversation_in_its_clients_shape() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::create_dir(dir.path().join(".codex")).unwrap();
+    let look = r#"cat "$(sed 's/.*"transcript_path":"\([^"]*\)".*/\1/')" > seen"#;
+    let look = serde_json::to_string(look).unwrap();
+    let hooks = format!(r#"{{"hooks":{{"Stop":[{{"hooks":[{{"type":"command","command":{look}}}]}}]}}}}"#);
+    fs::write(dir.path().join(".codex/hooks.json"), hooks).unwrap();
+    let layers = CodexLayers::default().trust_project().bypass_trust();
+    let (hooks, _) = CodexHooks::load_with(dir.path(), Options::new().layers(layers));
+    let mut table = Table::new();
+    table.register(hooks.owner(), |at| hooks.clone().register(at));
+    let (id, journal) = (SessionId::new("demo").unwrap(), MemoryJournal::new());
+    let info = SessionInfo::new(id.clone(), dir.path().to_owned(), "test").stored(Arc::new(journal.clone()));
+    let input = Ending::new(Scene::new(Arc::new(info), 1, 1, Some(Seq(1))), 0, "".into());
+    let all: Vec<Arc<Record>> = records().into_iter().map(Arc::new).collect();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let mut own = journal.claim(&id, 1, Claim::CreateOrOpen).await.unwrap();
+        journal.append(&mut own, Batch::of(all.clone())).unwrap().wait().await.unwrap();
+    });
+    assert_eq!(support::dispatch::<TurnContinuation>(&table, &input).results[0].exit, Some(0));
+    let expected = dir.path().join("expected");
+    let mut transcript = Transcript::create(Shape::Codex, &expected, id.clone()).unwrap();
+    all.iter().for_each(|record| transcript.add(record).unwrap());
+    let read = fs::read_to_string(dir.path().join("seen")).unwrap();
+    assert_eq!(read, fs::read_to_string(expected).unwrap());
+    assert!(hooks.transcript(&id).ends_with(".portcullis/transcripts/codex/rollout-demo.jsonl"));
+    // Whoever has the records and no session writes the very file that the hooks are told of.
+    let mut again = Transcript::of(&hooks, id.clone()).unwrap();
+    all.iter().for_each(|record| again.add(record).unwrap());
+    assert_eq!(fs::read_to_string(hooks.transcript(&id)).unwrap(), read);
 }

@@ -139,52 +139,12 @@ impl Project {
         Scene::new(Arc::new(child), 1, 1, Some(Seq(2)))
     }
 
-    /// As the runtime tells the observers of a session's end, one after another: what its hooks came to.
     pub(crate) fn farewell(&self, ended: &SessionEnded) -> Vec<HookResult> {
-        let (table, _) = self.load();
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let all = tokio::task::LocalSet::new().block_on(&runtime, async {
-            let mut all = Vec::new();
-            for observer in &table.end_observers {
-                all.extend(observer.run.observe(ended.clone()).await);
-            }
-            all
-        });
-        let results = all.iter().filter(|own| &*own.kind == "hook/result");
-        results.map(|own| serde_json::from_str(own.data.text()).unwrap()).collect()
+        farewell(&self.load().0, ended)
     }
 
-    /// Plans and runs a dispatch of one point.
     pub(crate) fn dispatch<S: Seam>(&self, input: S::Input) -> Seen<S::Decision> {
-        let (table, _) = self.load();
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        tokio::task::LocalSet::new().block_on(&runtime, async {
-            let mut seen = Seen {
-                decisions: Vec::new(),
-                context: Vec::new(),
-                halt: None,
-                failures: Vec::new(),
-                results: Vec::new(),
-                invoked: Vec::new(),
-            };
-            for planned in table.plan::<S>(&input) {
-                assert!(!planned.native);
-                let reply = planned.run.decide(input.clone()).await.unwrap();
-                seen.decisions.push(reply.decision);
-                seen.context.extend(reply.context.iter().map(|text| text.to_string()));
-                seen.halt = reply.halt.map(|reason| reason.to_string()).or(seen.halt);
-                seen.failures.extend(reply.failure.map(|failure| failure.to_string()));
-                let [invoked, result] = &reply.records[..] else {
-                    panic!("two records, not {:?}", reply.records)
-                };
-                assert_eq!((&*invoked.kind, &*result.kind), ("hook/invoked", "hook/result"));
-                let invoked: HookInvoked = invoked.data.decode().unwrap();
-                assert_eq!(*invoked.handler, *planned.id.handler);
-                seen.invoked.push(invoked);
-                seen.results.push(result.data.decode().unwrap());
-            }
-            seen
-        })
+        dispatch::<S>(&self.load().0, &input)
     }
 
     pub(crate) fn start(&self, source: StartSource) -> Seen<Started> {
@@ -217,6 +177,52 @@ impl Project {
     pub(crate) fn stop(&self, forced: u32, last: &str) -> Seen<Continue> {
         self.dispatch::<TurnContinuation>(Ending::new(self.scene(), forced, last.into()))
     }
+}
+
+/// As the runtime tells the observers of a session's end, one after another: what its hooks came to.
+pub(crate) fn farewell(table: &Table, ended: &SessionEnded) -> Vec<HookResult> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let all = tokio::task::LocalSet::new().block_on(&runtime, async {
+        let mut all = Vec::new();
+        for observer in &table.end_observers {
+            all.extend(observer.run.observe(ended.clone()).await);
+        }
+        all
+    });
+    let results = all.iter().filter(|own| &*own.kind == "hook/result");
+    results.map(|own| serde_json::from_str(own.data.text()).unwrap()).collect()
+}
+
+/// Plans and runs a dispatch of one point.
+pub(crate) fn dispatch<S: Seam>(table: &Table, input: &S::Input) -> Seen<S::Decision> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    tokio::task::LocalSet::new().block_on(&runtime, async {
+        let mut seen = Seen {
+            decisions: Vec::new(),
+            context: Vec::new(),
+            halt: None,
+            failures: Vec::new(),
+            results: Vec::new(),
+            invoked: Vec::new(),
+        };
+        for planned in table.plan::<S>(input) {
+            assert!(!planned.native);
+            let reply = planned.run.decide(input.clone()).await.unwrap();
+            seen.decisions.push(reply.decision);
+            seen.context.extend(reply.context.iter().map(|text| text.to_string()));
+            seen.halt = reply.halt.map(|reason| reason.to_string()).or(seen.halt);
+            seen.failures.extend(reply.failure.map(|failure| failure.to_string()));
+            let [invoked, result] = &reply.records[..] else {
+                panic!("two records, not {:?}", reply.records)
+            };
+            assert_eq!((&*invoked.kind, &*result.kind), ("hook/invoked", "hook/result"));
+            let invoked: HookInvoked = invoked.data.decode().unwrap();
+            assert_eq!(*invoked.handler, *planned.id.handler);
+            seen.invoked.push(invoked);
+            seen.results.push(result.data.decode().unwrap());
+        }
+        seen
+    })
 }
 
 pub(crate) fn key() -> CallKey {
