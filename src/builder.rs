@@ -112,7 +112,7 @@ impl Builder {
         self
     }
 
-    /// Lets a session leave memory when it has had nothing to do for this long, or has waited for a person and nothing else:
+    /// Lets a session leave memory when it has had nothing to do for this long, or has waited for a person, or its host, and nothing else:
     /// its pen is given back, its actors stop, and its handle stays good; whatever is sent to it brings it back where its log
     /// ends. It goes within a quarter of that time more, or 30 s. `None` keeps every session. Ten minutes unless it is said
     /// here.
@@ -131,7 +131,8 @@ impl Builder {
 
     /// Questions to a person expire after this time, in whole milliseconds: the call is refused, and the model is told that
     /// nobody answered. The time is in the question's record, so it also runs while no process has the session; what is
-    /// overdue then is settled when the session is opened. Without this a question waits for ever.
+    /// overdue then is settled when the session is opened. So do calls that were deferred and are not resumed. Without this both
+    /// wait for ever.
     pub fn asks_expire_after(mut self, time: Duration) -> Builder {
         self.asks_expire_after = Some(time);
         self

@@ -42,9 +42,10 @@ mod builder;
 pub use agent::{AgentKind, agent_tool};
 pub use builder::{Builder, ForkSessionError, OpenError, Runtime};
 pub use portcullis_actors::{
-    Answer, AnswerError, Ask, CancelError, Cancelled, Command, Divergence, Event, Events, ForkFailed, Health,
-    Late, Leftover, LiveCall, ModelAdvisor, PromptRef, ReplayError, Replayed, Session, SessionAdvisor,
-    SessionOptions, Stall, StartError, SubmitError, Taken, Turn, TurnCost, TurnEnds, blocking, replay,
+    Answer, AnswerError, Ask, CancelError, Cancelled, Command, Deferred, Divergence, Event, Events,
+    ForkFailed, Health, Late, Leftover, LiveCall, ModelAdvisor, PromptRef, ReplayError, Replayed, Session,
+    SessionAdvisor, SessionOptions, Stall, StartError, SubmitError, Taken, Turn, TurnCost, TurnEnds,
+    TurnOutcome, blocking, replay,
 };
 pub use portcullis_models::ScriptedModel;
 pub use portcullis_runtime::*;

@@ -204,7 +204,10 @@ fn may_and_fires(point: Point) -> (&'static str, &'static str) {
             "replace the arguments, carry a verdict to the gate, add context, halt",
             "once a well-formed call",
         ),
-        Point::PreExecute => ("deny, ask, add context, halt", "once a sealed call"),
+        Point::PreExecute => (
+            "deny, defer, ask, add context, halt",
+            "once a sealed call; once more when it was deferred and is resumed",
+        ),
         Point::Permission => {
             ("allow or deny, add context, halt", "once a call of which the gate wants a person to be asked")
         }

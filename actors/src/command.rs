@@ -3,7 +3,7 @@
 //! command caused, so the two are durable together.
 
 use crate::{
-    control::{Answer, AnswerError, Ask},
+    control::{Answer, AnswerError, Ask, Control, Deferred},
     cx::SessionCx,
     handles::{Knock, Session, Submit, SubmitError, Turn, TurnCell, TurnCost, TurnDone, Unqueued},
     host::PAGE,
@@ -12,7 +12,7 @@ use crate::{
 use actix::prelude::*;
 use portcullis_runtime::{
     At, Body, Cause, CauseName, CommandId, Content, Draft, EndReason, JournalError, RequestId, Seq,
-    SessionCommand, SessionWithdrawn, Source, Ticket, TurnCancelled,
+    SessionCommand, SessionWithdrawn, Settle, Source, Ticket, TurnCancelled,
     law::{Caused, Whereabouts},
 };
 use std::sync::Arc;
@@ -153,18 +153,33 @@ impl Command {
 
     /// [`Session::answer`]. Sent again: `Ok`, if the first one settled the question.
     pub async fn answer(&self, ask: &Ask, answer: Answer) -> Result<(), AnswerError> {
-        if let Some(told) = self.told(&ask.id).await? {
+        let command = Some(self.id.clone());
+        let give = |control: &Control| control.answer(&ask.id, &ask.digest, answer, Source::User, command);
+        self.settle(&ask.id, give).await
+    }
+
+    /// [`Session::resume`]. Sent again: `Ok`, if the first one resumed the call.
+    pub async fn resume(&self, call: &Deferred) -> Result<(), AnswerError> {
+        let command = Some(self.id.clone());
+        self.settle(&call.id, |control| control.resume(&call.id, Source::User, command)).await
+    }
+
+    async fn settle(
+        &self,
+        request: &RequestId,
+        give: impl FnOnce(&Control) -> Result<Settle<Result<(), AnswerError>>, AnswerError>,
+    ) -> Result<(), AnswerError> {
+        if let Some(told) = self.told(request).await? {
             return told;
         }
-        let command = Some(self.id.clone());
-        let (inner, by) = (&self.session.inner, Source::User);
-        match inner.control.answer(&ask.id, &ask.digest, answer, by, command) {
+        let inner = &self.session.inner;
+        match give(&inner.control) {
             Ok(committed) => {
                 inner.stir();
                 committed.wait().await
             }
             // By the first one, between our two looks.
-            Err(AnswerError::Settled) => match self.told(&ask.id).await? {
+            Err(AnswerError::Settled) => match self.told(request).await? {
                 Some(told) => told,
                 None => Err(AnswerError::Settled),
             },

@@ -53,6 +53,29 @@ impl Ask {
     }
 }
 
+/// A call that was deferred, as its host sees it: it waits, with its turn open, until it is
+/// [resumed](crate::Session::resume). Nobody is asked meanwhile.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Deferred {
+    /// The wait; the same after a restart, and another one each time that the call is deferred anew.
+    pub id: RequestId,
+    /// The call that waits.
+    pub key: CallKey,
+    /// The model's own id of it.
+    pub call_id: Arc<str>,
+    /// The tool.
+    pub tool: Arc<str>,
+    /// The arguments in force when it was deferred. What is run in the end is judged anew.
+    pub arguments: Frozen,
+    /// Why it was deferred, where that was said.
+    pub reasons: Vec<Reason>,
+    /// Who deferred it.
+    pub by: Vec<HandlerId>,
+    /// When the wait expires, in milliseconds since 1970: not resumed until then, the call does not run.
+    pub expires: Option<u64>,
+}
+
 /// A person's answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
@@ -94,14 +117,40 @@ pub enum AnswerError {
 pub(crate) enum Given {
     /// An answer, and who gave it.
     Answer(Answer, Source, Option<CommandId>),
+    /// The deferred call is taken up again, and by whom.
+    Resume(Source, Option<CommandId>),
     /// Its time.
     Expired,
 }
 
+impl Given {
+    fn command(&self) -> Option<&CommandId> {
+        match self {
+            Given::Answer(_, _, command) | Given::Resume(_, command) => command.as_ref(),
+            Given::Expired => None,
+        }
+    }
+}
+
 pub(crate) struct Waiting {
     pub(crate) ask: Ask,
+    /// Nobody is asked: the call was deferred. This is the model's id of it.
+    pub(crate) deferred: Option<Arc<str>>,
     pub(crate) answer: Settle<Given>,
     pub(crate) committed: Settle<Result<(), AnswerError>>,
+}
+
+impl Waiting {
+    fn new(ask: Ask, deferred: Option<Arc<str>>) -> Arc<Waiting> {
+        Arc::new(Waiting { ask, deferred, answer: Settle::new(), committed: Settle::new() })
+    }
+
+    /// What its host sees of a deferred call.
+    pub(crate) fn as_deferred(&self) -> Option<Deferred> {
+        let call_id = self.deferred.clone()?;
+        let Ask { id, key, tool, arguments, reasons, by, expires, .. } = self.ask.clone();
+        Some(Deferred { id, key, call_id, tool, arguments, reasons, by, expires })
+    }
 }
 
 /// The out-of-band side of a live session.
@@ -115,6 +164,8 @@ pub(crate) struct Control {
     played: AtomicBool,
     /// The number of the last question published.
     asked: watch::Sender<u64>,
+    /// How many steps and bodies of the session and its subagents can do nothing before their host resumes a call.
+    held: watch::Sender<usize>,
     /// Restarts in a row without a turn's end.
     restarts: Mutex<u32>,
     /// The watermark; another one after the session was restarted from its log.
@@ -173,6 +224,7 @@ impl Control {
             deltas: Mutex::default(),
             played: AtomicBool::new(false),
             asked: watch::Sender::new(0),
+            held: watch::Sender::new(0),
             restarts: Mutex::default(),
             commits: Mutex::new(commits),
             gone: Settle::new(),
@@ -186,6 +238,8 @@ impl Control {
         let mut open = lock(&self.cancel);
         if let Some(parked) = open.as_mut().filter(|open| open.parked) {
             parked.parked = false;
+            // Whoever can do nothing still says so again.
+            self.held.send_replace(0);
             return parked.cancel.clone();
         }
         let turn = OpenTurn::new(false);
@@ -222,8 +276,8 @@ impl Control {
     /// The session could not be brought back for these answers and this cancel: whoever gave them is told, and may again.
     pub(crate) fn hand_back(&self, error: &JournalError) {
         for waiting in lock(&self.asks).waiting.values_mut().filter(|waiting| waiting.answer.is_settled()) {
-            let again = Waiting { ask: waiting.ask.clone(), answer: Settle::new(), committed: Settle::new() };
-            let before = std::mem::replace(waiting, Arc::new(again));
+            let again = Waiting::new(waiting.ask.clone(), waiting.deferred.clone());
+            let before = std::mem::replace(waiting, again);
             let _ = before.committed.settle(Err(error.clone().into()));
         }
         if let Some(open) = &mut *lock(&self.cancel)
@@ -296,14 +350,10 @@ impl Control {
         Some(open.committed.clone())
     }
 
-    pub(crate) fn ask(&self, ask: Ask) -> Arc<Waiting> {
+    pub(crate) fn ask(&self, ask: Ask, deferred: Option<Arc<str>>) -> Arc<Waiting> {
         let id = ask.id.clone();
         let mut asks = lock(&self.asks);
-        let waiting = asks
-            .waiting
-            .entry(id)
-            .or_insert_with(|| Arc::new(Waiting { ask, answer: Settle::new(), committed: Settle::new() }));
-        waiting.clone()
+        asks.waiting.entry(id).or_insert_with(|| Waiting::new(ask, deferred)).clone()
     }
 
     pub(crate) fn waiting(&self, id: &RequestId) -> Option<Arc<Waiting>> {
@@ -322,11 +372,11 @@ impl Control {
         self.asked.send_replace(number);
     }
 
-    /// The questions that still wait and were published after the one of this number.
-    pub(crate) fn published_after(&self, told: u64) -> Vec<(u64, Ask)> {
+    /// The waits that are still open and were published after the one of this number.
+    pub(crate) fn published_after(&self, told: u64) -> Vec<(u64, Arc<Waiting>)> {
         let asks = lock(&self.asks);
         let later = asks.published.iter().filter(|(number, _)| *number > told);
-        later.filter_map(|(number, id)| Some((*number, asks.waiting.get(id)?.ask.clone()))).collect()
+        later.filter_map(|(number, id)| Some((*number, asks.waiting.get(id)?.clone()))).collect()
     }
 
     /// Wakes when a question is published.
@@ -334,10 +384,37 @@ impl Control {
         self.asked.subscribe()
     }
 
-    pub(crate) fn all_waiting(&self) -> Vec<Ask> {
-        let asks = lock(&self.asks);
-        let published = asks.published.iter();
-        published.filter_map(|(_, id)| Some(asks.waiting.get(id)?.ask.clone())).collect()
+    /// Somebody can do nothing before a deferred call is resumed.
+    pub(crate) fn hold(&self) {
+        self.held.send_modify(|held| *held += 1);
+    }
+
+    /// Somebody who could do nothing goes on.
+    pub(crate) fn go_on(&self) {
+        self.held.send_modify(|held| *held = held.saturating_sub(1));
+    }
+
+    /// Resolves when somebody can do nothing else: with the calls that are deferred.
+    pub(crate) async fn parked(&self) -> Vec<Deferred> {
+        let mut held = self.held.subscribe();
+        loop {
+            // The sender is ours: the channel cannot close.
+            let _ = held.wait_for(|held| *held > 0).await;
+            let deferred = self.all_deferred();
+            if !deferred.is_empty() {
+                return deferred;
+            }
+            let _ = held.changed().await;
+        }
+    }
+
+    pub(crate) fn all_asked(&self) -> Vec<Ask> {
+        let waiting = self.published_after(0).into_iter().map(|(_, waiting)| waiting);
+        waiting.filter(|waiting| waiting.deferred.is_none()).map(|waiting| waiting.ask.clone()).collect()
+    }
+
+    pub(crate) fn all_deferred(&self) -> Vec<Deferred> {
+        self.published_after(0).iter().filter_map(|(_, waiting)| waiting.as_deferred()).collect()
     }
 
     pub(crate) fn settled(&self, id: &RequestId, result: Result<(), AnswerError>) {
@@ -365,6 +442,25 @@ impl Control {
         by: Source,
         command: Option<CommandId>,
     ) -> Result<Settle<Result<(), AnswerError>>, AnswerError> {
+        self.give(id, Some(digest), Given::Answer(answer, by, command))
+    }
+
+    /// C-BRIDGE-9: the deferred call is taken up again, once.
+    pub(crate) fn resume(
+        &self,
+        id: &RequestId,
+        by: Source,
+        command: Option<CommandId>,
+    ) -> Result<Settle<Result<(), AnswerError>>, AnswerError> {
+        self.give(id, None, Given::Resume(by, command))
+    }
+
+    fn give(
+        &self,
+        id: &RequestId,
+        digest: Option<&[u8; 32]>,
+        given: Given,
+    ) -> Result<Settle<Result<(), AnswerError>>, AnswerError> {
         let waiting = {
             let asks = lock(&self.asks);
             match asks.waiting.get(id) {
@@ -375,18 +471,20 @@ impl Control {
                 }
             }
         };
-        if waiting.ask.digest != *digest {
+        if waiting.deferred.is_some() != matches!(given, Given::Resume(..)) {
+            return Err(AnswerError::Unknown);
+        }
+        if digest.is_some_and(|digest| waiting.ask.digest != *digest) {
             return Err(AnswerError::Tampered);
         }
+        let command = given.command().cloned();
         // Whoever settles it is first. A clock that has stood still meanwhile makes no answer early.
         let overdue = waiting.ask.is_overdue();
-        let given = if overdue { Given::Expired } else { Given::Answer(answer, by, command.clone()) };
+        let given = if overdue { Given::Expired } else { given };
         if waiting.answer.settle(given).is_err() {
             // The same command again, while its first answer is on its way: it is told the same.
-            let again = match waiting.answer.get() {
-                Some(Given::Answer(_, _, first)) => command.is_some() && first == command,
-                _ => false,
-            };
+            let first = waiting.answer.get().and_then(|first| first.command().cloned());
+            let again = command.is_some() && first == command;
             return if again { Ok(waiting.committed.clone()) } else { Err(AnswerError::Settled) };
         }
         Ok(waiting.committed.clone())

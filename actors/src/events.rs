@@ -1,7 +1,7 @@
 //! What subscribers see: a cursor over durable records, and the pieces of the model's stream beside it.
 
 use crate::{
-    control::{Ask, Delta},
+    control::{Ask, Deferred, Delta},
     handles::SessionInner,
 };
 use futures::{Stream, stream::BoxStream};
@@ -32,6 +32,8 @@ pub enum Event {
     Record(Arc<Record>),
     /// A question to a person waits: this session's own, after its `input/requested`, or one of its subagents'.
     Ask(Ask),
+    /// A call was deferred, in this session or in a subagent of its, and waits for its host to resume it.
+    Deferred(Deferred),
     /// A piece of the model's stream: text, or the arguments of a call.
     Delta {
         /// The model's id of the call whose arguments these are; `None` for text.
@@ -133,7 +135,10 @@ impl Cursor {
                 self.fetch(None).await;
                 if self.ready.is_empty() {
                     self.told = asks.last().map_or(self.told, |(number, _)| *number);
-                    self.ready.extend(asks.into_iter().map(|(_, ask)| Event::Ask(ask)));
+                    self.ready.extend(asks.into_iter().map(|(_, waiting)| match waiting.as_deferred() {
+                        Some(deferred) => Event::Deferred(deferred),
+                        None => Event::Ask(waiting.ask.clone()),
+                    }));
                 }
                 continue;
             }

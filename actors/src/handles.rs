@@ -2,7 +2,7 @@
 
 use crate::{
     command::{CancelNamed, Recall},
-    control::{Answer, AnswerError, Ask, Control},
+    control::{Answer, AnswerError, Ask, Control, Deferred},
     events::Events,
     host::{Host, Opening},
     presence::Presence,
@@ -291,7 +291,29 @@ impl Session {
 
     /// The questions that wait for a person now.
     pub fn asks(&self) -> Vec<Ask> {
-        self.inner.control.all_waiting()
+        self.inner.control.all_asked()
+    }
+
+    /// The calls that were deferred and wait now, of this session and its subagents.
+    pub fn deferred(&self) -> Vec<Deferred> {
+        self.inner.control.all_deferred()
+    }
+
+    /// Resolves when the open turn, or a subagent of its, can do nothing before its host resumes a call: with the calls that are
+    /// deferred. Other calls of the same step have come as far as they can by then.
+    pub async fn parked(&self) -> Vec<Deferred> {
+        self.inner.control.parked().await
+    }
+
+    /// Takes a deferred call up again: as a new attempt, before all of its rewriters, gates and guards. They may defer it once
+    /// more, which is another wait. It is taken up when the other calls of its step have come as far as they can.
+    ///
+    /// `Ok` means: this resumed it, durably. A second time is [`AnswerError::Settled`], and too late
+    /// [`AnswerError::Expired`].
+    pub async fn resume(&self, call: &Deferred) -> Result<(), AnswerError> {
+        let committed = self.inner.control.resume(&call.id, Source::User, None)?;
+        self.inner.stir();
+        committed.wait().await
     }
 
     /// Follows the session: every record from `from` on, in order, each after its commit, and the pieces of the model's
@@ -377,10 +399,37 @@ pub struct TurnCost {
     pub hops: u64,
 }
 
+/// What a turn has come to.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum TurnOutcome {
+    /// It is over.
+    Ended(EndReason),
+    /// It is open, and these calls wait until their host resumes them.
+    Deferred(Vec<Deferred>),
+}
+
 impl Turn {
     /// Where the prompt is queued whose turn this is; the first one's of a batch.
     pub fn prompt(&self) -> Option<Seq> {
         self.prompt
+    }
+
+    /// Waits until the turn has ended, or can do nothing before its host resumes a call that was deferred, as
+    /// [`Session::parked`] says: whoever has nothing else to wait for may leave then. The session leaves memory with its runtime, the turn stays open in the log, and goes on when the session is
+    /// opened again and the call is [resumed](Session::resume).
+    pub async fn outcome(&self) -> TurnOutcome {
+        let deferred = async {
+            match &self.session {
+                Some(session) => session.parked().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            done = self.cell.wait() => TurnOutcome::Ended(done.end.clone()),
+            deferred = deferred => TurnOutcome::Deferred(deferred),
+        }
     }
 
     /// Waits for the turn's end: its number, how it ended, what it cost.

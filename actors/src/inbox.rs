@@ -3,7 +3,7 @@
 //! its process died is told its first outcome and not done again.
 
 use crate::{
-    command::{CancelError, PromptRef},
+    command::{CancelError, Command, PromptRef},
     control::{Answer, AnswerError},
     handles::{Session, SubmitError},
     host::Host,
@@ -136,7 +136,7 @@ async fn drained(shared: &Arc<Shared>, session: &Session) -> Result<(), JournalE
                     Err(error) => Done::refused(&error),
                 }
             }
-            command @ InboxCommand::Answer { .. } => {
+            command @ (InboxCommand::Answer { .. } | InboxCommand::Resume { .. }) => {
                 let session = session.clone();
                 actix_rt::spawn(async move {
                     let done = answered(&doing.shared, &session, id, &command).await;
@@ -177,18 +177,16 @@ fn submitted(told: Result<(), SubmitError>) -> Done {
 /// How often it is asked again whether a question still waits that is not to be seen yet.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Answers when the question is there; one that the log has open comes when its call is taken up again.
+/// Answers, or resumes, when that wait is there; one that the log has open comes when its call is taken up again.
 async fn answered(shared: &Shared, session: &Session, id: CommandId, given: &InboxCommand) -> Done {
-    let InboxCommand::Answer { request, digest, allow, reason } = given else { return Done::Later };
-    let answer = if *allow { Answer::Allow } else { Answer::Refuse(reason.clone()) };
+    let (InboxCommand::Answer { request, .. } | InboxCommand::Resume { request }) = given else {
+        return Done::Later;
+    };
     let command = session.command(id);
     let mut asked = session.inner.control.asked();
     loop {
-        if let Some(ask) = session.asks().into_iter().find(|ask| ask.id == *request) {
-            if ask.arguments.sha256_hex() != *digest {
-                return Done::refused(&AnswerError::Tampered);
-            }
-            return match command.answer(&ask, answer).await {
+        if let Some(told) = given_now(session, &command, given).await {
+            return match told {
                 Ok(()) => Done::Taken,
                 Err(AnswerError::Closed | AnswerError::Journal(_)) => Done::Later,
                 Err(error) => unless_taken(shared, session, command.id(), given, &error).await,
@@ -214,6 +212,29 @@ async fn answered(shared: &Shared, session: &Session, id: CommandId, given: &Inb
             _ = asked.changed() => {}
             () = tokio::time::sleep(LOOK) => {}
         }
+    }
+}
+
+/// What it comes to, if what it is meant for waits; `None` if that is not to be seen.
+async fn given_now(
+    session: &Session,
+    command: &Command,
+    given: &InboxCommand,
+) -> Option<Result<(), AnswerError>> {
+    match given {
+        InboxCommand::Answer { request, digest, allow, reason } => {
+            let ask = session.asks().into_iter().find(|ask| ask.id == *request)?;
+            if ask.arguments.sha256_hex() != *digest {
+                return Some(Err(AnswerError::Tampered));
+            }
+            let answer = if *allow { Answer::Allow } else { Answer::Refuse(reason.clone()) };
+            Some(command.answer(&ask, answer).await)
+        }
+        InboxCommand::Resume { request } => {
+            let call = session.deferred().into_iter().find(|call| call.id == *request)?;
+            Some(command.resume(&call).await)
+        }
+        _ => None,
     }
 }
 

@@ -45,10 +45,10 @@ mod watchdog;
 pub use advisor::{ModelAdvisor, SessionAdvisor};
 pub use blocking::blocking;
 pub use command::{CancelError, Cancelled, Command, PromptRef};
-pub use control::{Answer, AnswerError, Ask};
+pub use control::{Answer, AnswerError, Ask, Deferred};
 pub use events::{Event, Events};
 pub use fork::ForkFailed;
-pub use handles::{Session, SubmitError, Turn, TurnCost, TurnEnds};
+pub use handles::{Session, SubmitError, Turn, TurnCost, TurnEnds, TurnOutcome};
 pub use host::OpenError;
 pub use late::Late;
 #[doc(hidden)]

@@ -14,8 +14,8 @@ use futures::{
     FutureExt,
     future::{LocalBoxFuture, join_all},
 };
-use portcullis_runtime::{CallKey, CallPath, Cancel, SessionId};
-use std::{iter, panic::AssertUnwindSafe, pin::pin, rc::Rc};
+use portcullis_runtime::{CallKey, CallPath, Cancel, SessionId, law::State};
+use std::{iter, panic::AssertUnwindSafe, pin::pin, rc::Rc, slice};
 
 /// How many bodies of one step overlap at most.
 const OVERLAP: usize = 10;
@@ -77,26 +77,35 @@ impl actix::Handler<Execute> for RegistryActor {
 
 impl Execute {
     async fn run(&self, cx: &Rc<SessionCx>) -> Result<(), Stop> {
+        // Calls that are deferred, and those that owe nothing but a result which stands behind one that is.
+        let mut waiting: Vec<CallPath> = Vec::new();
         let mut last = None;
-        while let Some(first) = cx.ledger.read(|s| s.call_under_way().cloned()) {
+        while cx.ledger.read(|s| s.call_under_way().is_some()) {
             if self.cancel.is_cancelled() {
                 return Err(Stop::Cancelled);
             }
+            let Some(first) = cx.ledger.read(|s| next(s, &waiting).cloned()) else {
+                pipeline::resumed(cx, self.turn, self.step, &self.cancel).await?;
+                (waiting, last) = (Vec::new(), None);
+                continue;
+            };
             // A call that came back without its result waits for something that only the turn can see to.
             if last.as_ref() == Some(&first) {
                 return Ok(());
             }
-            let group = overlapping(cx, &first);
+            let group = overlapping(cx, &first, &waiting);
+            let came_back = if group.is_empty() { slice::from_ref(&first) } else { &group };
             if group.len() < 2 {
                 self.call(cx, first.clone(), Lanes::alone()).await?;
             } else {
                 let lanes = Lanes::group(group.len());
-                let calls = group.into_iter().zip(lanes).map(|(call, lanes)| self.call(cx, call, lanes));
+                let calls = group.iter().zip(lanes).map(|(call, lanes)| self.call(cx, call.clone(), lanes));
                 let stops = join_all(calls).await.into_iter().filter_map(Result::err);
                 // A journal that failed says more than a cancel.
                 let worst = stops.max_by_key(|stop| matches!(stop, Stop::Journal(_)));
                 worst.map_or(Ok(()), Err)?;
             }
+            cx.ledger.read(|s| waiting.extend(came_back.iter().filter(|call| s.is_put_off(call)).cloned()));
             last = Some(first);
         }
         Ok(())
@@ -108,11 +117,20 @@ impl Execute {
     }
 }
 
+/// The call to go on with; none when all that are left wait.
+fn next<'s>(s: &'s State, waiting: &[CallPath]) -> Option<&'s CallPath> {
+    if waiting.is_empty() {
+        return s.call_under_way();
+    }
+    s.open_calls().map(|(path, _)| path).find(|path| !waiting.contains(path))
+}
+
 /// The calls from this one on whose tools are all safe to overlap (C-TURN-5); none when its own is not.
-fn overlapping(cx: &SessionCx, first: &CallPath) -> Vec<CallPath> {
+fn overlapping(cx: &SessionCx, first: &CallPath, waiting: &[CallPath]) -> Vec<CallPath> {
     let safe = |name: &str| cx.profile.table.find(name).is_some_and(|(spec, _)| spec.concurrency_safe);
     cx.ledger.read(|s| {
-        let mut open = s.open_calls().skip_while(|(path, _)| *path != first).peekable();
+        let open = s.open_calls().filter(|(path, _)| !waiting.contains(path));
+        let mut open = open.skip_while(|(path, _)| *path != first).peekable();
         // One that has nothing behind it overlaps with nothing, whatever its tool says.
         let (Some(own), Some(_)) = (open.next(), open.peek()) else { return Vec::new() };
         let calls = iter::once(own).chain(open).take_while(|(_, name)| safe(name));

@@ -43,9 +43,9 @@ pub struct Config {
     pub limits: Limits,
     /// Threads that hold sessions; `None` for one per core.
     pub arbiters: Option<usize>,
-    /// How long a session has nothing to do, or waits for a person alone, until it leaves memory; `None` for never.
+    /// How long a session has nothing to do, or waits for a person or its host alone, until it leaves memory; `None` for never.
     pub idle_after: Option<Duration>,
-    /// How long a question to a person waits until it expires; `None` for ever.
+    /// How long a question to a person, or a deferred call, waits until it expires; `None` for ever.
     pub asks_expire_after: Option<Duration>,
     /// How often the journal is asked what was put into inboxes by others; `None`: only when a session is opened or comes back.
     pub inbox_every: Option<Duration>,

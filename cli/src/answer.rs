@@ -3,7 +3,7 @@
 use crate::{
     args::{AnswerArgs, Verdict},
     ask::Channel,
-    drive::{Given, Signals},
+    drive::{Back, Given, Signals},
     problem::Problem,
     resume::name_of_root,
     run::{Begun, Plan},
@@ -11,22 +11,22 @@ use crate::{
     store::each_record,
 };
 use portcullis::{
-    Answer, Body, CommandId, InboxCommand, InputResolved, Journal, Reason, RequestId, Resolution, SessionId,
-    sqlite::SqliteJournal,
+    Answer, Body, CommandId, InboxCommand, InputRequested, InputResolved, Journal, Reason, RequestId,
+    Resolution, SessionId, sqlite::SqliteJournal,
 };
 use std::{
     io::{self, Write},
     process::ExitCode,
-    sync::Arc,
 };
 
 /// Answers, and goes on.
 pub(crate) async fn answer(args: AnswerArgs) -> Result<ExitCode, Problem> {
     let signals = Signals::listen()?;
     let answer = match (args.answer, args.reason) {
-        (Verdict::Deny, reason) => Answer::Refuse(reason.map(Reason::from)),
-        (Verdict::Allow, None) => Answer::Allow,
-        (Verdict::Allow, Some(_)) => {
+        (Verdict::Deny, reason) => Some(Answer::Refuse(reason.map(Reason::from))),
+        (Verdict::Allow, None) => Some(Answer::Allow),
+        (Verdict::Resume, None) => None,
+        (Verdict::Allow | Verdict::Resume, Some(_)) => {
             let what = "an approval has no conditions: --reason goes with deny only";
             return Err(Problem::new(what).next("allow it as it is, or deny it and say what to do instead"));
         }
@@ -49,10 +49,11 @@ pub(crate) async fn answer(args: AnswerArgs) -> Result<ExitCode, Problem> {
         return Err(not_waiting(&journal, &request).await?);
     };
     let name = name_of_root(&journal, &head.session).await?;
-    let digest = digest(&journal, &head.session, &request).await?;
-    meant(&request, &digest, args.digest)?;
+    let asked = asked(&journal, &head.session, &request).await?;
+    meant(&asked, args.digest, answer.is_none())?;
     let begun = Begun::of(plan, journal, name).await?;
-    begun.go_on(later(), args.json, Some(Given { request, digest, answer, command }), signals).await
+    let given = Given { request, digest: asked.digest, answer, command };
+    begun.go_on(later(), args.json, Back::With(given), signals).await
 }
 
 /// The process that has the session is given the answer by way of its inbox.
@@ -61,7 +62,7 @@ async fn beside(
     request: String,
     of: Option<String>,
     id: Option<String>,
-    answer: Answer,
+    answer: Option<Answer>,
 ) -> Result<ExitCode, Problem> {
     let request = RequestId::from_text(request);
     let heads = place.journal.sessions().await?;
@@ -76,18 +77,32 @@ async fn beside(
         }
         return Err(not_waiting(&place.journal, &request).await?);
     };
-    let digest = digest(&place.journal, &head.session, &request).await?;
-    meant(&request, &digest, of)?;
+    let asked = asked(&place.journal, &head.session, &request).await?;
+    meant(&asked, of, answer.is_none())?;
     let root = name_of_root(&place.journal, &head.session).await?;
-    let (allow, reason) = match answer {
-        Answer::Allow => (true, None),
-        Answer::Refuse(reason) => (false, reason),
+    let digest = asked.digest;
+    let command = match answer {
+        Some(Answer::Allow) => InboxCommand::Answer { request, digest, allow: true, reason: None },
+        Some(Answer::Refuse(reason)) => InboxCommand::Answer { request, digest, allow: false, reason },
+        None => InboxCommand::Resume { request },
     };
-    place.post(&root, named(id)?, &InboxCommand::Answer { request, digest, allow, reason }).await
+    place.post(&root, named(id)?, &command).await
 }
 
-/// The question is about the arguments that are meant.
-fn meant(request: &RequestId, digest: &str, meant: Option<String>) -> Result<(), Problem> {
+/// It waits for what is given, and is about the arguments that are meant.
+fn meant(asked: &InputRequested, meant: Option<String>, resumes: bool) -> Result<(), Problem> {
+    let InputRequested { request, digest, deferred, .. } = asked;
+    match (deferred, resumes) {
+        (true, false) => {
+            let what = format!("the call of `{request}` is deferred: nobody answers it");
+            return Err(Problem::new(what).next("say `resume`, and its hooks decide anew"));
+        }
+        (false, true) => {
+            let what = format!("`{request}` is a question: it is not resumed, it is answered");
+            return Err(Problem::new(what).next("say `allow` or `deny`"));
+        }
+        _ => {}
+    }
     let other = |meant: &String| meant.is_empty() || !digest.starts_with(&meant.to_lowercase());
     match meant.filter(other) {
         None => Ok(()),
@@ -137,7 +152,7 @@ async fn again(
         }
         return Ok(ExitCode::SUCCESS);
     }
-    begun.go_on(later(), json, None, signals).await
+    begun.go_on(later(), json, Back::Stays, signals).await
 }
 
 /// A person at the terminal, or somebody later.
@@ -148,21 +163,21 @@ fn later() -> Channel {
     }
 }
 
-/// What the question is about, as its record says: what the answer is bound to.
-async fn digest(
+/// The record that says what waits, and what an answer is bound to.
+async fn asked(
     journal: &SqliteJournal,
     session: &SessionId,
     request: &RequestId,
-) -> Result<Arc<str>, Problem> {
-    let mut digest = None;
+) -> Result<InputRequested, Problem> {
+    let mut found = None;
     each_record(journal, session, |record| match &record.body {
-        Body::InputRequested(asked) if asked.request == *request => digest = Some(asked.digest.clone()),
+        Body::InputRequested(asked) if asked.request == *request => found = Some(asked.clone()),
         _ => {}
     })
     .await?;
     let missing =
         || Problem::new(format!("the log of session `{session}` does not hold its question `{request}`"));
-    digest.ok_or_else(missing)
+    found.ok_or_else(missing)
 }
 
 /// Why this question cannot be answered.
@@ -184,6 +199,7 @@ async fn not_waiting(journal: &SqliteJournal, request: &RequestId) -> Result<Pro
             Resolution::Cancelled => "it was withdrawn",
             Resolution::Unavailable => "there was no one to ask",
             Resolution::Expired => "nobody answered in time",
+            Resolution::Resumed => "its call was resumed",
         };
         return Ok(Problem::new(format!("the question `{request}` is settled already: {how}")));
     }

@@ -5,7 +5,7 @@ use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
 const CODES: &str = "Exit codes: 0 every turn completed, 1 a turn ended in any other way, 2 it did not start, \
-    3 a question waits for an answer.";
+    3 a call waits: for an answer, or because a hook deferred it.";
 
 /// Runs agent sessions under the policy of a project, with every decision in a durable log.
 #[derive(Debug, Parser)]
@@ -14,7 +14,7 @@ const CODES: &str = "Exit codes: 0 every turn completed, 1 a turn ended in any o
     version,
     arg_required_else_help = true,
     after_help = "Exit codes: 0 every turn completed, 1 a turn ended in any other way, 2 it did not start, \
-    3 a question waits for an answer.\n\
+    3 a call waits: for an answer, or because a hook deferred it.\n\
     PORTCULLIS_LOG=debug shows diagnostics, NO_COLOR=1 turns colours off."
 )]
 pub(crate) struct Args {
@@ -32,9 +32,10 @@ pub(crate) enum Mode {
     ///
     /// When a hook asks for approval, the question is put on the terminal. Without a terminal such calls are denied, unless
     /// --yes allows them. Ctrl-C cancels the turn and closes its log; a second Ctrl-C leaves the turn open, to be continued
-    /// with --session.
+    /// with --session. When a hook defers a call, the run ends as soon as nothing else is left to do, with the turn open: `resume`
+    /// has the hooks judge that call anew.
     Run(RunArgs),
-    /// Answers a question that a session waits with, and goes on with that very call
+    /// Answers a question that a session waits with, or resumes a deferred call, and goes on with that very call
     ///
     /// `run --detach-on-ask` and `resume` leave questions open and name them; `log` counts them. One answer settles a question,
     /// once. Afterwards the session goes on as with `resume`. While another process has the session, the answer is put into
@@ -42,7 +43,8 @@ pub(crate) enum Mode {
     Answer(AnswerArgs),
     /// Goes on with a session that was left with its turn open
     ///
-    /// Nothing that is in its log is decided, asked or run again. Questions are put on the terminal; without one they stay open,
+    /// Nothing that is in its log is decided, asked or run again, but for calls that were deferred: those are taken up again, and
+    /// their hooks decide anew. Questions are put on the terminal; without one they stay open,
     /// and the exit code is 3.
     Resume(ResumeArgs),
     /// Sends a session a prompt, whether or not another process has it
@@ -100,9 +102,9 @@ pub(crate) struct RunArgs {
 pub(crate) struct AnswerArgs {
     /// The project
     pub(crate) dir: PathBuf,
-    /// The question, by the name it was given
+    /// The question, or the deferred call, by the name it was given
     pub(crate) request: String,
-    /// Allows that very call, once, or denies it
+    /// Allows that very call, once, or denies it; a deferred call is resumed: its hooks decide anew
     pub(crate) answer: Verdict,
     /// Why it is denied; the model reads it
     #[arg(long, value_name = "TEXT")]
@@ -166,6 +168,7 @@ pub(crate) struct CancelArgs {
 pub(crate) enum Verdict {
     Allow,
     Deny,
+    Resume,
 }
 
 /// The arguments of `resume`.

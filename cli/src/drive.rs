@@ -10,7 +10,7 @@ use crate::{
 };
 use futures::StreamExt;
 use portcullis::{
-    Answer, AnswerError, Ask, Body, Cause, CommandId, EndReason, Event, Events, Record, RequestId,
+    Answer, AnswerError, Ask, Body, Cause, CommandId, Deferred, EndReason, Event, Events, Record, RequestId,
     Resolution, Session, Turn, encode,
     law::{Next, State},
 };
@@ -34,10 +34,28 @@ pub(crate) enum Fate {
     Completed,
     /// This one, the first that did not complete, ended otherwise.
     Ended(u64, EndReason),
-    /// These questions wait for whoever answers them; until then there is nothing to do.
-    Waits(Vec<Ask>),
+    /// These calls wait for whoever answers or resumes them; until then there is nothing to do.
+    Waits(Vec<Parked>),
     /// It was left before it was over; why is not in the log.
     Left(String),
+}
+
+/// A call that is left for later.
+#[derive(Debug)]
+pub(crate) enum Parked {
+    /// With its question.
+    Ask(Ask),
+    /// Since it was deferred.
+    Deferred(Deferred),
+}
+
+impl Parked {
+    fn id(&self) -> &RequestId {
+        match self {
+            Parked::Ask(ask) => &ask.id,
+            Parked::Deferred(call) => &call.id,
+        }
+    }
 }
 
 /// Where the records go.
@@ -95,12 +113,23 @@ impl Signals {
     }
 }
 
+/// What somebody comes back with to a session that was left.
+pub(crate) enum Back {
+    /// Nothing: what waits goes on waiting.
+    Stays,
+    /// The wish to go on: every call that was deferred before is resumed.
+    ForAll,
+    /// An answer, or the wish to go on with one call.
+    With(Given),
+}
+
 /// An answer to a question from before, bound to what that was about when the answer was given.
 pub(crate) struct Given {
     pub(crate) request: RequestId,
     /// SHA-256 of the arguments, hexadecimal.
     pub(crate) digest: Arc<str>,
-    pub(crate) answer: Answer,
+    /// None for a deferred call, which is resumed.
+    pub(crate) answer: Option<Answer>,
     /// What it is called.
     pub(crate) command: Option<CommandId>,
 }
@@ -114,9 +143,8 @@ pub(crate) struct Drive {
     pub(crate) law: State,
     /// A turn has begun since then.
     pub(crate) begun: bool,
-    /// The answer to a question from before.
-    pub(crate) given: Option<Given>,
-    /// Set when it was not taken.
+    pub(crate) back: Back,
+    /// Set when what came with it was not taken.
     pub(crate) late: Rc<Cell<bool>>,
     pub(crate) sink: Sink,
     pub(crate) signals: Signals,
@@ -126,8 +154,13 @@ impl Drive {
     /// To the end of the last turn.
     pub(crate) async fn run(self) -> Fate {
         let events = self.session.events(self.law.head());
+        let waits = self.law.asks();
+        let deferred =
+            waits.iter().filter(|(_, asked)| asked.deferred).map(|(_, asked)| asked.request.clone());
         let mut driver = Driver {
-            reopened: self.law.asks().len(),
+            resumes: if matches!(self.back, Back::ForAll) { deferred.collect() } else { Vec::new() },
+            held: false,
+            reopened: waits.len(),
             idle: !self.begun && matches!(self.law.next(None), Next::Idle),
             desk: Desk::new(),
             turn: None,
@@ -147,8 +180,12 @@ struct Driver {
     desk: Desk,
     /// Nothing is owed: a prompt may be sent.
     idle: bool,
-    /// Questions from before that are not at the desk yet.
+    /// Waits from before that have not come up yet.
     reopened: usize,
+    /// Calls that were deferred before, and are to be resumed when they come up.
+    resumes: Vec<RequestId>,
+    /// Nothing is left to do before a call is resumed.
+    held: bool,
     /// The turn of the last prompt sent.
     turn: Option<Turn>,
     /// The first end that was not `completed`.
@@ -156,8 +193,8 @@ struct Driver {
     cancelled: Option<Cause>,
     /// Why the session takes nothing more.
     lost: Option<String>,
-    /// Questions that are left for later.
-    parked: Vec<Ask>,
+    /// Calls that are left for later.
+    parked: Vec<Parked>,
     /// Nobody reads stdout any more.
     mute: bool,
 }
@@ -165,6 +202,7 @@ struct Driver {
 /// What there is to react to.
 enum Happened {
     Event(Option<Event>),
+    Held,
     Answered(Ask, Answer),
     Signal(Cause),
     Look,
@@ -180,15 +218,22 @@ impl Driver {
             if self.cancelled.is_none() && !self.parked.is_empty() && self.is_quiet() {
                 return Fate::Waits(std::mem::take(&mut self.parked));
             }
+            let session = self.of.session.clone();
+            let deferred = self.parked.iter().any(|one| matches!(one, Parked::Deferred(_)));
             let happened = tokio::select! {
+                // What has happened is seen before it is said that nothing more will.
+                biased;
+                cause = self.of.signals.next() => Happened::Signal(cause),
                 event = events.next() => Happened::Event(event),
                 (ask, answer) = self.desk.answer() => Happened::Answered(ask, answer),
-                cause = self.of.signals.next() => Happened::Signal(cause),
+                _ = session.parked(), if deferred && !self.held => Happened::Held,
                 () = tokio::time::sleep(LOOK), if self.reopened > 0 => Happened::Look,
             };
             match happened {
                 Happened::Event(Some(Event::Record(record))) => self.record(&record),
                 Happened::Event(Some(Event::Ask(ask))) => self.asked(ask).await,
+                Happened::Event(Some(Event::Deferred(call))) => self.deferred(call).await,
+                Happened::Held => self.held = true,
                 Happened::Event(Some(Event::Ended) | None) => return self.gone().await,
                 Happened::Event(Some(_)) => {}
                 Happened::Answered(ask, answer) => self.answer(&ask, answer).await,
@@ -202,14 +247,50 @@ impl Driver {
                         self.reopened = self.reopened.saturating_sub(1);
                         self.asked(ask).await;
                     }
+                    for call in self.of.session.deferred() {
+                        self.reopened = self.reopened.saturating_sub(1);
+                        self.deferred(call).await;
+                    }
                 }
             }
         }
     }
 
-    /// No body runs: leaving now cuts nothing off.
+    /// No body runs, and a question or a deferred call holds everything else up: leaving now cuts nothing off.
     fn is_quiet(&self) -> bool {
-        self.of.law.open_calls().all(|(path, _)| self.of.law.running(path).is_none())
+        let asks = self.parked.iter().any(|one| matches!(one, Parked::Ask(_)));
+        (asks || self.held) && self.of.law.open_calls().all(|(path, _)| self.of.law.running(path).is_none())
+    }
+
+    /// What somebody came back with for this call.
+    fn given(&mut self, request: &RequestId) -> Option<Given> {
+        match std::mem::replace(&mut self.of.back, Back::Stays) {
+            Back::With(given) if given.request == *request => Some(given),
+            other => {
+                self.of.back = other;
+                None
+            }
+        }
+    }
+
+    async fn deferred(&mut self, call: Deferred) {
+        let resumes = self.resumes.contains(&call.id);
+        self.resumes.retain(|id| *id != call.id);
+        let told = match self.given(&call.id) {
+            Some(Given { command: Some(command), .. }) => {
+                self.of.session.command(command).resume(&call).await
+            }
+            None if !resumes => {
+                if self.parked.iter().all(|parked| *parked.id() != call.id) {
+                    self.parked.push(Parked::Deferred(call));
+                }
+                return;
+            }
+            _ => self.of.session.resume(&call).await,
+        };
+        if let Err(error) = told {
+            self.late(&error);
+        }
     }
 
     /// Sends the next prompt; false when there is none left or none is taken.
@@ -243,12 +324,13 @@ impl Driver {
         match &record.body {
             Body::Own(own) => self.desk.learn(own),
             Body::InputResolved(resolved) => {
-                if self.of.given.take_if(|given| given.request == resolved.request).is_some() {
+                if self.given(&resolved.request).is_some() {
                     let expired = resolved.resolution == Resolution::Expired;
                     self.late(&if expired { AnswerError::Expired } else { AnswerError::Settled });
                 }
                 self.desk.settled(&resolved.request);
-                self.parked.retain(|ask| ask.id != resolved.request);
+                self.parked.retain(|parked| *parked.id() != resolved.request);
+                self.held = false;
             }
             Body::TurnEnd(end) => {
                 if !end.reason.is_success() && self.bad.is_none() {
@@ -266,7 +348,7 @@ impl Driver {
     }
 
     async fn asked(&mut self, ask: Ask) {
-        if let Some(given) = self.of.given.take_if(|given| given.request == ask.id) {
+        if let Some(given) = self.given(&ask.id) {
             let asked = ask.digest.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
             if *given.digest == *asked {
                 return self.give(&ask, given).await;
@@ -275,8 +357,8 @@ impl Driver {
         }
         match self.of.channel {
             Channel::Later => {
-                if !self.parked.iter().any(|parked| parked.id == ask.id) {
-                    self.parked.push(ask);
+                if self.parked.iter().all(|parked| *parked.id() != ask.id) {
+                    self.parked.push(Parked::Ask(ask));
                 }
             }
             Channel::Yes => self.answer(&ask, Answer::Allow).await,
@@ -290,9 +372,10 @@ impl Driver {
     }
 
     async fn give(&mut self, ask: &Ask, given: Given) {
+        let Some(answer) = given.answer else { return self.late(&AnswerError::Unknown) };
         let told = match given.command {
-            Some(command) => self.of.session.command(command).answer(ask, given.answer).await,
-            None => self.of.session.answer(ask, given.answer).await,
+            Some(command) => self.of.session.command(command).answer(ask, answer).await,
+            None => self.of.session.answer(ask, answer).await,
         };
         if let Err(error) = told {
             self.late(&error);

@@ -3,7 +3,7 @@
 use crate::{
     args::ResumeArgs,
     ask::Channel,
-    drive::Signals,
+    drive::{Back, Signals},
     problem::Problem,
     run::{Begun, Plan},
     store::each_record,
@@ -31,7 +31,7 @@ pub(crate) async fn resume(args: ResumeArgs) -> Result<ExitCode, Problem> {
         Channel::None => Channel::Later,
         other => other,
     };
-    begun.go_on(channel, args.json, None, signals).await
+    begun.go_on(channel, args.json, Back::ForAll, signals).await
 }
 
 pub(crate) async fn known(journal: &SqliteJournal, name: &SessionId) -> Result<SessionId, Problem> {

@@ -3,7 +3,7 @@
 use crate::{
     args::RunArgs,
     ask::Channel,
-    drive::{Drive, Fate, Given, Signals, Sink},
+    drive::{Back, Drive, Fate, Parked, Signals, Sink},
     hooks::{
         args::LayerArgs,
         beside::{Beside, Prepared, load},
@@ -16,7 +16,7 @@ use crate::{
     words::typed,
 };
 use portcullis::{
-    Ask, Journal, Record, Runtime, ScriptedModel, SessionAdvisor, SessionId, SessionOptions, hooks::Hooks,
+    Journal, Record, Runtime, ScriptedModel, SessionAdvisor, SessionId, SessionOptions, hooks::Hooks,
     law::State, sqlite::SqliteJournal, tools::Workspace,
 };
 use std::{
@@ -58,7 +58,7 @@ pub(crate) async fn run(args: RunArgs) -> Result<ExitCode, Problem> {
         );
     }
     let channel = if args.detach_on_ask { Channel::Later } else { Channel::find(args.yes) };
-    begun.go_on(channel, args.json, None, signals).await
+    begun.go_on(channel, args.json, Back::Stays, signals).await
 }
 
 /// How soon a command from another process is taken.
@@ -146,7 +146,7 @@ impl Begun {
         self,
         channel: Channel,
         json: bool,
-        given: Option<Given>,
+        back: Back,
         signals: Signals,
     ) -> Result<ExitCode, Problem> {
         let Begun { mut plan, journal, name, law, before } = self;
@@ -183,7 +183,7 @@ impl Begun {
             prompts: plan.prompts,
             law,
             begun,
-            given,
+            back,
             late: late.clone(),
             sink,
             signals,
@@ -198,11 +198,16 @@ impl Begun {
                 let again = [OsStr::new("run"), dir, OsStr::new("--session"), name_word];
                 format!("`{}` goes on", typed(&again))
             }
-            Fate::Waits(asks) => {
-                let request = asks.first().map(|ask| ask.id.as_str()).unwrap_or_default();
-                let answer = [OsStr::new("answer"), dir, OsStr::new(request), OsStr::new("allow")];
-                format!("`{}` goes on, or deny", typed(&answer))
-            }
+            Fate::Waits(parked) => match parked.first() {
+                Some(Parked::Ask(ask)) => {
+                    let request = OsStr::new(ask.id.as_str());
+                    let answer = [OsStr::new("answer"), dir, request, OsStr::new("allow")];
+                    format!("`{}` goes on, or deny", typed(&answer))
+                }
+                _ => {
+                    format!("`{}` has its hooks decide anew", typed(&[OsStr::new("resume"), dir, name_word]))
+                }
+            },
             _ => format!("`{}` shows it again", typed(&[OsStr::new("log"), dir, name_word])),
         };
         let code = tell(json, &name, &fate, &hint);
@@ -232,7 +237,7 @@ fn tell(json: bool, name: &SessionId, fate: &Fate, hint: &str) -> ExitCode {
     let (line, code) = match fate {
         Fate::Completed => (format!("{name} completed"), ExitCode::SUCCESS),
         Fate::Ended(turn, end) => (format!("{name} ended {} in turn {turn}", end.name()), ExitCode::FAILURE),
-        Fate::Waits(asks) => (waits(name, asks), ExitCode::from(WAITS)),
+        Fate::Waits(parked) => (waits(name, parked), ExitCode::from(WAITS)),
         Fate::Left(why) => (format!("{name} {why}"), ExitCode::FAILURE),
     };
     if !json {
@@ -245,11 +250,18 @@ fn tell(json: bool, name: &SessionId, fate: &Fate, hint: &str) -> ExitCode {
 }
 
 /// The last line says what is asked; the exact arguments stand in the log, which the answer is bound to.
-fn waits(name: &SessionId, asks: &[Ask]) -> String {
-    let questions = asks.iter().map(|ask| {
-        let why =
-            ask.reasons.first().map(|reason| format!(": {}", clean(reason.as_str()))).unwrap_or_default();
-        format!("{} ({}{why})", clean(ask.id.as_str()), clean(&ask.tool))
-    });
-    format!("{name} waits for an answer to {}", questions.collect::<Vec<_>>().join(", "))
+fn waits(name: &SessionId, parked: &[Parked]) -> String {
+    let (mut asked, mut deferred) = (Vec::new(), Vec::new());
+    for one in parked {
+        let (id, tool, reasons, of) = match one {
+            Parked::Ask(ask) => (&ask.id, &ask.tool, &ask.reasons, &mut asked),
+            Parked::Deferred(call) => (&call.id, &call.tool, &call.reasons, &mut deferred),
+        };
+        let why = reasons.first().map(|reason| format!(": {}", clean(reason.as_str()))).unwrap_or_default();
+        of.push(format!("{} ({}{why})", clean(id.as_str()), clean(tool)));
+    }
+    let each = [("waits for an answer to", asked), ("waits with a deferred call,", deferred)];
+    let each =
+        each.iter().filter(|(_, of)| !of.is_empty()).map(|(what, of)| format!("{what} {}", of.join(", ")));
+    format!("{name} {}", each.collect::<Vec<_>>().join(", and "))
 }

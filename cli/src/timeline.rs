@@ -366,6 +366,10 @@ impl Timeline {
                 let why = reason.as_ref().map_or("wants a person to agree", |reason| reason.as_str());
                 self.page.block(" ? asks", Tint::Notice, &format!("{by}: {why}"), Tint::Plain, BESIDE);
             }
+            Gate::Defer { reason } => {
+                let why = reason.as_ref().map_or("puts it off", |reason| reason.as_str());
+                self.page.block(" ‖ deferred", Tint::Notice, &format!("{by}: {why}"), Tint::Plain, BESIDE);
+            }
             _ => self.page.pass("allowed", by),
         }
     }
@@ -378,6 +382,10 @@ impl Timeline {
                 let text = format!("by {}{said}", self.by(&resolved.by));
                 return self.page.block(" ✓ allowed", Tint::Good, &text, Tint::Plain, BESIDE);
             }
+            Resolution::Resumed => {
+                let text = format!("by {}: decided anew", self.by(&resolved.by));
+                return self.page.block(" ↻ resumed", Tint::Notice, &text, Tint::Plain, BESIDE);
+            }
             Resolution::Refused => {
                 let text = format!("by {}{said}", self.by(&resolved.by));
                 self.page.block(" ✗ refused", Tint::Bad, &text, Tint::Plain, BESIDE);
@@ -387,10 +395,16 @@ impl Timeline {
                 self.page.block(" ✗ denied", Tint::Bad, text, Tint::Plain, BESIDE);
             }
             Resolution::Cancelled => {
-                self.page.block(" ✗ no answer", Tint::Bad, "the question was withdrawn", Tint::Plain, BESIDE);
+                self.page.block(
+                    " ✗ no answer",
+                    Tint::Bad,
+                    "it is not waited for any more",
+                    Tint::Plain,
+                    BESIDE,
+                );
             }
             Resolution::Expired => {
-                self.page.block(" ✗ no answer", Tint::Bad, "nobody answered in time", Tint::Plain, BESIDE);
+                self.page.block(" ✗ no answer", Tint::Bad, "nobody came in time", Tint::Plain, BESIDE);
             }
         }
         told.obstacle = true;

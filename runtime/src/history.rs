@@ -131,6 +131,7 @@ fn what(body: &Body) -> String {
                 Subject::Session(nth) => format!(" start {}", nth.0 + 1),
                 Subject::Prompt(nth) => format!(" prompt {}", nth.0 + 1),
                 Subject::Compaction(nth) => format!(" compaction {}", nth.0 + 1),
+                Subject::Again { attempt, .. } => format!(" attempt {attempt}"),
                 Subject::Call(_) | Subject::Step(_) | Subject::Batch(_) => String::new(),
             };
             format!("{} {}{about} {}", body.kind(), d.point, d.id)

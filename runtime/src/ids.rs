@@ -174,15 +174,22 @@ impl fmt::Display for CallKey {
     }
 }
 
-/// A question to a person. Derived from the key of the call that asks, so a restarted process asks nothing twice.
+/// A call's wait for somebody outside: a question to a person, or a call that was deferred. Derived from the key of the call, so a
+/// restarted process asks nothing twice.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct RequestId(Arc<str>);
 
 impl RequestId {
-    /// The request that the gate of this call makes. A call asks at most once.
+    /// The request that the gate of this call makes at its first attempt.
     pub fn of(session: &SessionId, key: &CallKey) -> RequestId {
-        RequestId(format!("{session}:{key}").into())
+        RequestId::at(session, key, 1)
+    }
+
+    /// The request that the gate of this call makes at this attempt, from 1. It makes at most one an attempt.
+    pub fn at(session: &SessionId, key: &CallKey, attempt: u32) -> RequestId {
+        let first = format!("{session}:{key}");
+        RequestId(if attempt < 2 { first.into() } else { format!("{first}@{attempt}").into() })
     }
 
     /// A request by its name, as read from a log or typed by a person.

@@ -54,6 +54,8 @@ pub enum Ended {
     },
     /// Nobody answered in time. Nothing ran.
     ApprovalExpired,
+    /// It was deferred, and nobody took it up again in time. Nothing ran.
+    DeferralExpired,
     /// A rewriter, gate or guard failed, which denies: nothing ran. Or the body itself failed without an answer.
     HandlerFailure {
         /// Who failed; a body by its tool, under the owner [`Ended::TOOLS`].
@@ -119,6 +121,7 @@ impl Ended {
             Ended::ApprovalCancelled => "approval_cancelled",
             Ended::ApprovalUnavailable { .. } => "approval_unavailable",
             Ended::ApprovalExpired => "approval_expired",
+            Ended::DeferralExpired => "deferral_expired",
             Ended::HandlerFailure { .. } => "handler_failure",
             Ended::Timeout { .. } => "timeout",
             Ended::CancelledBeforeDispatch { .. } => "cancelled_before_dispatch",
@@ -238,6 +241,9 @@ impl Outcome {
             }
             Ended::ApprovalExpired => {
                 "Nobody answered the question for approval in time; the call did not run.".into()
+            }
+            Ended::DeferralExpired => {
+                "This call was put off, and nobody came back to it in time; it did not run.".into()
             }
             Ended::HandlerFailure { point: Some(Point::Execute) | None, .. } => {
                 "The tool failed while it ran.".into()

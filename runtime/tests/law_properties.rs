@@ -63,6 +63,7 @@ fn random_sessions_keep_every_rule_and_reach_every_end() {
         "approval_cancelled",
         "approval_unavailable",
         "approval_expired",
+        "deferral_expired",
         "handler_failure",
         "timeout",
         "cancelled_before_dispatch",
@@ -96,6 +97,9 @@ fn random_sessions_keep_every_rule_and_reach_every_end() {
         "model failed",
         "left behind",
         "interrupted",
+        "resumed",
+        "overtaken",
+        "held",
     ] {
         assert!(seen.events.contains_key(event), "it never happened: {event}");
     }

@@ -142,7 +142,7 @@ fn a_turn_that_waits_for_a_person_is_never_given_up() {
     let request = RequestId::of(&session(), &CallKey { turn: 1, step: 1, call: CallPath::top(0) });
     let digest = InputRequested::digest_of(&Frozen::arguments(ARGUMENTS).unwrap());
     assert!(play.state.counts_as_killed());
-    play.add(at, InputRequested { request, digest, reasons, by, expires: None });
+    play.add(at, InputRequested { request, digest, reasons, by, expires: None, deferred: false });
     assert!(!play.state.counts_as_killed());
     for _ in 0..20 {
         killed(&mut play);

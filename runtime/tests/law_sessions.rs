@@ -174,8 +174,14 @@ fn the_first_session() {
     );
     let request = RequestId::of(&session(), &CallKey { turn: 1, step: 3, call: CallPath::top(0) });
     let digest = |text| InputRequested::digest_of(&Frozen::arguments(text).unwrap());
-    let mut asked =
-        InputRequested { request: request.clone(), digest: "d".into(), reasons, by, expires: None };
+    let mut asked = InputRequested {
+        request: request.clone(),
+        digest: "d".into(),
+        reasons,
+        by,
+        expires: None,
+        deferred: false,
+    };
     // C-ASK-1: bound to what would run.
     for other in ["d".into(), digest("{}")] {
         asked.digest = other;

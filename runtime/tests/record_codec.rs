@@ -196,9 +196,34 @@ fn lines() -> Vec<(At, Body, &'static str)> {
                 reasons: vec!["sure?".into()],
                 by: vec![handler("fmt")],
                 expires: None,
+                deferred: false,
             }
             .into(),
             r#""type":"input/requested","v":1,"turn":1,"step":2,"call":[0],"data":{"request":"s1:1/2/0","digest":"ab","reasons":["sure?"],"by":[{"owner":"policy","handler":"fmt"}]}"#,
+        ),
+        (
+            in_call(),
+            InputRequested {
+                request: RequestId::from_text("s1:1/2/0@2"),
+                digest: "ab".into(),
+                reasons: Vec::new(),
+                by: vec![handler("fmt")],
+                expires: Some(5),
+                deferred: true,
+            }
+            .into(),
+            r#""type":"input/requested","v":1,"turn":1,"step":2,"call":[0],"data":{"request":"s1:1/2/0@2","digest":"ab","reasons":[],"by":[{"owner":"policy","handler":"fmt"}],"expires":5,"deferred":true}"#,
+        ),
+        (
+            in_call(),
+            InputResolved {
+                request: RequestId::from_text("s1:1/2/0@2"),
+                resolution: Resolution::Resumed,
+                text: None,
+                by: Source::User,
+            }
+            .into(),
+            r#""type":"input/resolved","v":1,"turn":1,"step":2,"call":[0],"data":{"request":"s1:1/2/0@2","resolution":"resumed","by":{"kind":"user"}}"#,
         ),
         (
             in_call(),

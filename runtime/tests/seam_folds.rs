@@ -36,15 +36,22 @@ fn rank(verdict: &Verdict) -> u8 {
     match verdict {
         Verdict::Open => 0,
         Verdict::Ask { .. } => 1,
-        Verdict::Closed { .. } => 2,
+        Verdict::Deferred { .. } => 2,
+        Verdict::Closed { .. } => 3,
     }
 }
 
-// C-PIPE-2, C-SEAM-1: deny beats ask beats allow, whatever the order.
+// C-PIPE-2, C-SEAM-1, C-BRIDGE-9: deny beats defer beats ask beats allow, whatever the order.
 #[test]
 fn the_most_restrictive_gate_wins_in_every_order() {
-    let gates =
-        [(Gate::allow(), 0), (Gate::ask("a"), 1), (Gate::Ask { reason: None }, 1), (Gate::deny("d"), 2)];
+    let gates = [
+        (Gate::allow(), 0),
+        (Gate::ask("a"), 1),
+        (Gate::Ask { reason: None }, 1),
+        (Gate::defer("l"), 2),
+        (Gate::Defer { reason: None }, 2),
+        (Gate::deny("d"), 3),
+    ];
     let mut tried = 0;
     for a in &gates {
         for b in &gates {
@@ -58,7 +65,7 @@ fn the_most_restrictive_gate_wins_in_every_order() {
             }
         }
     }
-    assert_eq!(tried, 64 * 6);
+    assert_eq!(tried, 216 * 6);
     assert_eq!(PreExecute::fold(&[]), Verdict::Open);
 }
 
@@ -76,6 +83,22 @@ fn asks_are_collected() {
         reasons: vec!["x".into(), "y".into()],
     };
     assert_eq!(PreExecute::fold(&asks), expected);
+}
+
+// C-BRIDGE-9: the wait names who defers and why, and not who would have asked.
+#[test]
+fn deferrals_are_collected_without_the_asks() {
+    let several = [
+        by("a", Gate::ask("x")),
+        by("b", Gate::Defer { reason: None }),
+        by("c", Gate::allow()),
+        by("d", Gate::defer("later")),
+    ];
+    let expected = Verdict::Deferred { by: vec![handler("b"), handler("d")], reasons: vec!["later".into()] };
+    assert_eq!(PreExecute::fold(&several), expected);
+    // A failure denies, and a denial is final.
+    let failed = [by("b", Gate::defer("later")), failed::<PreExecute>("f")];
+    assert!(matches!(PreExecute::fold(&failed), Verdict::Closed { failure: Some(_), .. }));
 }
 
 // C-PIPE-3: a failure denies; a reason that was stated says more than it. The model never reads a failure's details.
@@ -104,6 +127,7 @@ fn a_stated_denial_speaks_before_a_failure() {
 fn what_ends_a_chain() {
     assert!(PreExecute::ends_chain(&Gate::deny("d")));
     assert!(!PreExecute::ends_chain(&Gate::ask("a")));
+    assert!(!PreExecute::ends_chain(&Gate::defer("l")));
     assert!(!PreExecute::ends_chain(&Gate::allow()));
     assert!(PromptSubmit::ends_chain(&Submit::block("b")));
     assert!(!PromptSubmit::ends_chain(&Submit::replace("x")));
@@ -338,7 +362,8 @@ fn what_says_nothing_changes_no_fold() {
     let asks = Proposal::pass().carrying(Gate::ask("a"));
     silent::<Rewrite>(Proposal::pass(), &[new.clone(), asks.clone(), new.clone().carrying(Gate::allow())]);
     silent::<Rewrite>(Proposal::pass(), &[new, asks, Proposal::pass().carrying(Gate::deny("d"))]);
-    silent::<PreExecute>(Gate::allow(), &[Gate::ask("a"), Gate::Ask { reason: None }, Gate::deny("d")]);
+    let loud = [Gate::ask("a"), Gate::Ask { reason: None }, Gate::Defer { reason: None }, Gate::deny("d")];
+    silent::<PreExecute>(Gate::allow(), &loud);
     silent::<Permission>(Permit::Abstain, &[Permit::Allow, Permit::deny("d")]);
     silent::<PostExecute>(
         Review::accept(),

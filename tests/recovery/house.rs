@@ -94,6 +94,10 @@ pub(crate) fn key_of(session: &SessionId, at: &At, d: &DecisionRecorded) -> Stri
         Subject::Call(path) => {
             call_key(session, at.turn.unwrap_or_default(), at.step.unwrap_or_default(), path)
         }
+        Subject::Again { call, attempt } => {
+            let (turn, step) = (at.turn.unwrap_or_default(), at.step.unwrap_or_default());
+            format!("{}@{attempt}", call_key(session, turn, step, call))
+        }
         Subject::Prompt(seq) => format!("{session} prompt {seq}"),
         Subject::Step(step) => format!("{session} {} step {step}", at.turn.unwrap_or_default()),
         Subject::Batch(step) => format!("{session} {} batch {step}", at.turn.unwrap_or_default()),

@@ -10,6 +10,7 @@ mod question;
 mod spawn;
 
 pub(crate) use lanes::Lanes;
+pub(crate) use question::resumed;
 pub(crate) use spawn::{OneMore, below};
 
 use crate::{
@@ -50,6 +51,8 @@ struct Trip {
     key: CallKey,
     at: At,
     subject: Subject,
+    /// Which attempt at the call's gate this trip is.
+    attempt: u32,
     token: Token,
     cancel: Cancel,
     lanes: Lanes,
@@ -101,8 +104,9 @@ impl Trip {
         let live = LiveCall { session: cx.info.id.clone(), key: key.clone(), cancel: cancel.clone() };
         cx.shared.live.insert(token.id(), live);
         let at = At::call(key.turn, key.step, key.call.clone());
-        let subject = Subject::Call(key.call.clone());
-        Rc::new(Trip { cx, key, at, subject, token, cancel, lanes, made, ended: Cell::new(false) })
+        let attempt = cx.ledger.read(|s| s.attempt(&key.call));
+        let subject = Subject::of_call(key.call.clone(), attempt);
+        Rc::new(Trip { cx, key, at, subject, attempt, token, cancel, lanes, made, ended: Cell::new(false) })
     }
 
     async fn run(self: &Rc<Self>) -> Result<(), Stop> {
@@ -162,8 +166,22 @@ impl Trip {
                     }
                     passed = passed.max(Some(point));
                 }
-                CallOwes::Ask { by, reasons } => Box::pin(self.ask(by, reasons)).await?,
-                CallOwes::Answer(request) => Box::pin(self.answer(request)).await?,
+                CallOwes::Ask { by, reasons } => Box::pin(self.ask(by, reasons, false)).await?,
+                CallOwes::Defer { by, reasons } => Box::pin(self.ask(by, reasons, true)).await?,
+                CallOwes::Answer(request) => {
+                    let deferred = self.cx.ledger.read(|s| s.deferral(&self.key.call).is_some());
+                    if deferred && self.made.is_none() {
+                        // The step's other calls go on; when they cannot, all that is deferred is waited for.
+                        self.put_again(&request);
+                        return Ok(());
+                    }
+                    Box::pin(self.answer(request)).await?;
+                    if self.is_resumed() {
+                        return Ok(());
+                    }
+                }
+                // Its result, and nothing else, waits for an earlier call that is deferred.
+                CallOwes::Held => return Ok(()),
                 CallOwes::Dispatch { attempt } => {
                     // A handler that answered all the same while it was cancelled does not start a body.
                     if self.cancel.is_cancelled() {
@@ -199,7 +217,9 @@ impl Trip {
     /// Would it make a record now, with nothing before that it waits for?
     fn speaks(&self, owes: &CallOwes) -> bool {
         match owes {
-            CallOwes::Seal | CallOwes::Ask { .. } | CallOwes::Dispatch { .. } => true,
+            CallOwes::Seal | CallOwes::Ask { .. } | CallOwes::Defer { .. } | CallOwes::Dispatch { .. } => {
+                true
+            }
             CallOwes::Done => self.made.is_some() && self.facts().is_none(),
             CallOwes::Judge(point) => *point == Point::Guard,
             CallOwes::Commit(_) => self.lanes.may_give(),
@@ -229,6 +249,11 @@ impl Trip {
         // Overlapping calls wait for their places before their results.
         let reviewed = !table.is_bare::<PostExecute>() || !self.lanes.is_alone();
         Some(if reviewed { Point::Guard } else { Point::PostExecute })
+    }
+
+    /// The call was deferred in this trip and is taken up again: another attempt is another trip, under a token of its own.
+    fn is_resumed(&self) -> bool {
+        self.cx.ledger.read(|s| s.attempt(&self.key.call)) != self.attempt
     }
 
     /// What is known of the call: from the log, or from the body that makes it.

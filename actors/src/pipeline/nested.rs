@@ -87,25 +87,28 @@ impl Nested {
         let under_way = UnderWay::begin(self.made().clone());
         Box::pin(async move {
             let _under_way = under_way;
-            let trip = {
-                let Some(parent) = parent.upgrade() else {
-                    return refused("the call that makes this one has ended");
+            loop {
+                let trip = {
+                    let Some(parent) = parent.upgrade() else {
+                        return refused("the call that makes this one has ended");
+                    };
+                    let token = match parent.cx.shared.mint.nested(&parent.token) {
+                        Ok(token) => token,
+                        Err(orphan) => return refused(&orphan.to_string()),
+                    };
+                    let key = CallKey { call: parent.key.call.nested(position), ..parent.key.clone() };
+                    let made = Made { name: tool.clone(), raw: arguments.clone() };
+                    Trip::begin(parent.cx.clone(), key, cancel.clone(), token, Lanes::alone(), Some(made))
                 };
-                let token = match parent.cx.shared.mint.nested(&parent.token) {
-                    Ok(token) => token,
-                    Err(orphan) => return refused(&orphan.to_string()),
+                return match trip.run().await {
+                    Ok(()) if trip.is_resumed() => continue,
+                    Ok(()) => trip.outcome(),
+                    Err(Stop::Cancelled) => {
+                        let cause = CauseName(cancel.cause().unwrap_or(Cause::Parent));
+                        Outcome::ended(Ended::CancelledBeforeDispatch { cause })
+                    }
+                    Err(_) => refused("the session's log cannot be written"),
                 };
-                let key = CallKey { call: parent.key.call.nested(position), ..parent.key.clone() };
-                let made = Made { name: tool, raw: arguments };
-                Trip::begin(parent.cx.clone(), key, cancel.clone(), token, Lanes::alone(), Some(made))
-            };
-            match trip.run().await {
-                Ok(()) => trip.outcome(),
-                Err(Stop::Cancelled) => {
-                    let cause = CauseName(cancel.cause().unwrap_or(Cause::Parent));
-                    Outcome::ended(Ended::CancelledBeforeDispatch { cause })
-                }
-                Err(_) => refused("the session's log cannot be written"),
             }
         })
     }

@@ -242,9 +242,10 @@ impl Cue {
         let cue = self.clone();
         actix_rt::spawn(async move {
             cue.at(place).await;
-            cue.inner().taken.answers += 1;
-            // Nobody else answers here.
-            let _ = waiting.answer.settle(given);
+            // One that is looked at again, since another one came first, is still the same.
+            if waiting.answer.settle(given).is_ok() {
+                cue.inner().taken.answers += 1;
+            }
         });
         true
     }

@@ -233,6 +233,7 @@ impl Script {
                 Resolution::Allowed => Answer::Allow,
                 Resolution::Refused => Answer::Refuse(r.text.clone()),
                 Resolution::Expired => return Some((n, Given::Expired)),
+                Resolution::Resumed => return Some((n, Given::Resume(r.by.clone(), record.key.clone()))),
                 _ => return None,
             };
             Some((n, Given::Answer(answer, r.by.clone(), record.key.clone())))

@@ -8,7 +8,9 @@ use crate::{
     store::{Project, each_record},
     words::{names, typed},
 };
-use portcullis::{Body, Journal, JournalError, SessionId, journal::SessionHead, sqlite::SqliteJournal};
+use portcullis::{
+    Body, Journal, JournalError, RequestId, SessionId, journal::SessionHead, sqlite::SqliteJournal,
+};
 use serde::Serialize;
 use std::{
     ffi::OsStr,
@@ -25,10 +27,13 @@ struct Row {
     /// How its last turn ended; `open` while one is not over, nothing before the first; `damaged` when its log cannot be
     /// read to the end.
     last_end: Option<&'static str>,
-    /// Questions that wait for a person.
+    /// Calls that wait for somebody: questions to a person, and those that were deferred.
     open_questions: usize,
-    /// Their names.
+    /// The names of those waits.
     waits: Vec<String>,
+    /// Those of them that are deferred.
+    #[serde(skip)]
+    deferred: Vec<RequestId>,
     /// Commands that wait in its inbox.
     inbox: usize,
     /// A subagent's: its turn goes on with its root's.
@@ -84,6 +89,7 @@ async fn row(journal: &SqliteJournal, head: &SessionHead, posted: &[SessionId]) 
         last_end: None,
         open_questions: head.waits.len(),
         waits: head.waits.iter().map(|request| request.as_str().to_owned()).collect(),
+        deferred: Vec::new(),
         inbox: 0,
         child: false,
     };
@@ -96,6 +102,7 @@ async fn row(journal: &SqliteJournal, head: &SessionHead, posted: &[SessionId]) 
             Body::SessionCreated(created) => row.child = created.parent.is_some(),
             Body::TurnStart(_) => (row.turns, row.last_end) = (row.turns + 1, Some("open")),
             Body::TurnEnd(end) => row.last_end = Some(end.reason.name()),
+            Body::InputRequested(asked) if asked.deferred => row.deferred.push(asked.request.clone()),
             _ => {}
         }
     })
@@ -134,9 +141,15 @@ fn print(dir: &OsStr, rows: &[Row], json: bool) -> io::Result<()> {
         write!(out, "{session:wide$}  {turns:>5}  {records:>7}  {open_questions:>9}  ")?;
         writeln!(out, "{}", paint.tint(tint, end))?;
     }
-    for request in rows.iter().flat_map(|row| &row.waits) {
-        let answer = typed(&["answer".as_ref(), dir, request.as_ref(), "allow".as_ref()]);
-        let hint = format!("`{answer}` goes on, or deny; `log` with the session's name shows what is asked");
+    for (row, request) in rows.iter().flat_map(|row| row.waits.iter().map(move |request| (row, request))) {
+        let deferred = row.deferred.iter().any(|deferred| deferred.as_str() == request);
+        let word = if deferred { "resume" } else { "allow" };
+        let answer = typed(&["answer".as_ref(), dir, request.as_ref(), word.as_ref()]);
+        let hint = if deferred {
+            format!("`{answer}` has the hooks of a deferred call decide anew")
+        } else {
+            format!("`{answer}` goes on, or deny; `log` with the session's name shows what is asked")
+        };
         writeln!(out, "{}", paint.tint(Tint::Quiet, &hint))?;
     }
     for row in rows.iter().filter(|row| row.last_end == Some(DAMAGED)) {

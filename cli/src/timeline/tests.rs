@@ -189,6 +189,7 @@ fn questions_and_answers() {
         reasons: vec!["which branch?".into()],
         by: vec![],
         expires: None,
+        deferred: false,
     };
     let resolved = InputResolved {
         request,
@@ -202,6 +203,33 @@ fn questions_and_answers() {
         (call(0), resolved.into()),
     ]);
     assert_eq!(text, "Bash        git push\n ? asks     which branch?\n ✗ refused  by you: none\n");
+}
+
+// C-BRIDGE-9: who defers a call, and that it was taken up again.
+#[test]
+fn a_deferred_call_is_shown_as_what_it_is() {
+    let request = RequestId::from_text("demo:1/1/0");
+    let asked = InputRequested {
+        request: request.clone(),
+        digest: "".into(),
+        reasons: vec!["not yet".into()],
+        by: vec![HandlerId::new("house", "rule")],
+        expires: None,
+        deferred: true,
+    };
+    let resumed = InputResolved { request, resolution: Resolution::Resumed, text: None, by: Source::User };
+    let gate = Decision::PreExecute(Gate::defer("not yet"));
+    let call = || sealed("Bash", r#"{"command":"ls"}"#);
+    let text = shown(vec![
+        message(&[("Bash", r#"{"command":"ls"}"#)]),
+        (self::call(0), call()),
+        (self::call(0), decided(&self::call(0), Point::PreExecute, gate, None)),
+        (self::call(0), asked.into()),
+        (self::call(0), resumed.into()),
+        (self::call(0), call()),
+    ]);
+    let lines = " ‖ deferred house/rule (3 ms): not yet\n ↻ resumed  by you: decided anew\n";
+    assert_eq!(text, format!("Bash        ls\n{lines}"));
 }
 
 #[test]

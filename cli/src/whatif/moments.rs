@@ -23,11 +23,36 @@ pub(super) struct Place {
 /// A moment.
 #[derive(Debug, Clone)]
 pub(super) enum Moment {
-    Start { at: At, seq: Seq, source: StartSource },
-    Prompt { at: At, from: Seq, content: Content },
-    Call { at: At, id: Arc<str>, name: Arc<str>, requested: Frozen },
-    Result { at: At, id: Arc<str>, name: Arc<str>, arguments: Option<Frozen>, outcome: Arc<Outcome>, ms: u64 },
-    Stop { at: At, step: u32 },
+    Start {
+        at: At,
+        seq: Seq,
+        source: StartSource,
+    },
+    Prompt {
+        at: At,
+        from: Seq,
+        content: Content,
+    },
+    Call {
+        at: At,
+        attempt: u32,
+        id: Arc<str>,
+        name: Arc<str>,
+        requested: Frozen,
+    },
+    Result {
+        at: At,
+        attempt: u32,
+        id: Arc<str>,
+        name: Arc<str>,
+        arguments: Option<Frozen>,
+        outcome: Arc<Outcome>,
+        ms: u64,
+    },
+    Stop {
+        at: At,
+        step: u32,
+    },
 }
 
 /// What was decided, or would be.
@@ -147,8 +172,8 @@ impl Moments {
                 let facts = at.call.as_ref().and_then(|path| state.call_facts(path));
                 if let (Some(facts), Some((outcome, ms))) = (facts, self.results.get(at)) {
                     let (id, name, arguments) = (facts.id, facts.name, facts.arguments);
-                    let (at, outcome) = (at.clone(), outcome.clone());
-                    moments.push(Moment::Result { at, id, name, arguments, outcome, ms: *ms });
+                    let (at, outcome, attempt) = (at.clone(), outcome.clone(), attempt(state, at));
+                    moments.push(Moment::Result { at, attempt, id, name, arguments, outcome, ms: *ms });
                 }
             }
             _ => {}
@@ -168,8 +193,14 @@ impl Moments {
         let tool = self.tool(&call.name)?;
         let spec = portcullis::ToolSpec::new(&tool.name, "", tool.schema.clone()).ok()?;
         spec.accepts(&requested).ok()?;
-        Some(Moment::Call { at: at.clone(), id: call.id.clone(), name: call.name.clone(), requested })
+        let (id, name) = (call.id.clone(), call.name.clone());
+        Some(Moment::Call { at: at.clone(), attempt: attempt(state, at), id, name, requested })
     }
+}
+
+/// Which attempt at its gate a call is at.
+fn attempt(state: &State, at: &At) -> u32 {
+    at.call.as_ref().map_or(1, |path| state.attempt(path))
 }
 
 /// The end of the last step, when it was judged.
@@ -228,8 +259,8 @@ impl Moment {
             Moment::Start { seq, .. } => Subject::Session(*seq),
             Moment::Prompt { from, .. } => Subject::Prompt(*from),
             Moment::Stop { step, .. } => Subject::Step(*step),
-            Moment::Call { at, .. } | Moment::Result { at, .. } => {
-                Subject::Call(at.call.clone().unwrap_or_else(|| CallPath::top(0)))
+            Moment::Call { at, attempt, .. } | Moment::Result { at, attempt, .. } => {
+                Subject::of_call(at.call.clone().unwrap_or_else(|| CallPath::top(0)), *attempt)
             }
         }
     }
@@ -310,9 +341,14 @@ fn call(all: &[DecisionRecorded], requested: &Frozen, mut said: Said) -> Said {
             said.decision = "deny".into();
             (said.reason, said.by) = (Some(reason), By(Some(by)));
         }
-        (Verdict::Ask { by, reasons }, None) => {
+        (verdict @ (Verdict::Ask { .. } | Verdict::Deferred { .. }), None) => {
+            let (word, by, reasons) = match verdict {
+                Verdict::Deferred { by, reasons } => ("defer", by, reasons),
+                Verdict::Ask { by, reasons } => ("ask", by, reasons),
+                _ => Default::default(),
+            };
             let reasons: Vec<String> = reasons.iter().map(ToString::to_string).collect();
-            said.decision = "ask".into();
+            said.decision = word.into();
             said.reason = Some(reasons.join("\n")).filter(|text| !text.is_empty());
             said.by = By(by.first().map(ToString::to_string));
         }

@@ -271,6 +271,7 @@ async fn waits(journal: &dyn Journal) {
             reasons: vec!["a person is to see this".into()],
             by: Vec::new(),
             expires: None,
+            deferred: false,
         };
         Draft::new(At::step(1, 1), body).seal(seq, 0)
     };

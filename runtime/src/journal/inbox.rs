@@ -41,6 +41,11 @@ pub enum InboxCommand {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<Reason>,
     },
+    /// Takes up a call again that was deferred, of the session or of one of its subagents.
+    Resume {
+        /// Its wait, as its `input/requested` names it.
+        request: RequestId,
+    },
     /// Cancels the open turn, or what a prompt led to.
     Cancel {
         /// Why.
@@ -62,16 +67,17 @@ impl InboxCommand {
             InboxCommand::Steer { .. } => "steer",
             InboxCommand::Inject { .. } => "inject",
             InboxCommand::Answer { .. } => "answer",
+            InboxCommand::Resume { .. } => "resume",
             InboxCommand::Cancel { .. } => "cancel",
             InboxCommand::Unknown => "unknown",
         }
     }
 
-    /// The session in whose log its record stands: for an answer, the one that asked, which may be a subagent's; for
-    /// everything else, that of the inbox.
+    /// The session in whose log its record stands: for an answer or a call that is resumed, the one whose call waits, which may
+    /// be a subagent's; for everything else, that of the inbox.
     pub fn log(&self, inbox: &SessionId) -> SessionId {
         let asked = match self {
-            InboxCommand::Answer { request, .. } => request.session(),
+            InboxCommand::Answer { request, .. } | InboxCommand::Resume { request } => request.session(),
             _ => None,
         };
         asked.unwrap_or_else(|| inbox.clone())

@@ -3,7 +3,7 @@
 use super::{Body as CallBody, Call, Caused, Invalid, Request, State, Step, Turn, Whereabouts};
 use crate::{
     Arguments, At, Body, CallPath, Draft, EndReason, Ended, Finish, InputRequested, Permitted, Point, Record,
-    Seam, Seq, Subject, TurnContinuation, Verdict,
+    Resolution, Seam, Seq, Subject, TurnContinuation, Verdict,
 };
 use std::sync::Arc;
 
@@ -345,14 +345,24 @@ impl State {
                     };
                     need(bound, "its digest is of other arguments than the call's")
                 })?;
-                need(!self.has_decided(Point::Guard, &Subject::Call(path.clone())), "the gate is passed")?;
+                need(!self.has_decided(Point::Guard, &self.subject_of(path)), "the gate is passed")?;
+                if asked.deferred {
+                    return need(matches!(self.gate(path), Verdict::Deferred { .. }), "nobody defers it");
+                }
                 need(matches!(self.gate(path), Verdict::Ask { .. }), "nobody asks")?;
                 need(self.permission(path) == Permitted::Open, "somebody has answered in a person's stead")
             }
             Body::InputResolved(r) => self.call_at(record, |c| {
                 let asked = c.asked.as_ref().ok_or("nothing was asked")?;
                 need(asked.request == r.request, "it answers another question")?;
-                need(c.answered.is_none() && !c.result, "the question is settled already")
+                need(c.answered.is_none() && !c.result, "the question is settled already")?;
+                match r.resolution {
+                    Resolution::Cancelled | Resolution::Expired => Ok(()),
+                    Resolution::Resumed => need(asked.deferred, "nobody has deferred it"),
+                    _ => need(!asked.deferred, "the call is deferred, so nobody was asked"),
+                }?;
+                let cancelled = turn.is_some_and(|t| t.cancelled.is_some());
+                need(r.resolution != Resolution::Resumed || !cancelled, "the turn is cancelled")
             }),
             Body::ToolDispatched(d) => {
                 let path = record.at.call.as_ref().ok_or("it names no call")?;
@@ -374,7 +384,9 @@ impl State {
                         CallBody::Returned => Err("its body has returned"),
                     }?;
                     need(c.asked.is_none() || c.answered.is_some(), "a person has not answered yet")?;
-                    let asks = matches!(self.gate(path), Verdict::Ask { .. });
+                    let gate = self.gate(path);
+                    need(!matches!(gate, Verdict::Deferred { .. }), "the call is deferred")?;
+                    let asks = matches!(gate, Verdict::Ask { .. });
                     let agreed = || matches!(self.permission(path), Permitted::Allowed(_));
                     need(!asks || c.answered.is_some() || agreed(), "a person must agree first")
                 })?;
@@ -531,8 +543,13 @@ impl State {
         let this = step.calls.get(path).is_some_and(safe);
         let mut open =
             step.calls.iter().take_while(|(p, _)| *p < path).filter(|(p, c)| p.is_top() && !c.result);
+        // C-BRIDGE-9: what is deferred holds nobody up, nor does what is done behind it but for its result.
+        let away = |p: &CallPath, c: &Call| {
+            c.deferral().is_some()
+                || step.is_behind_deferred(p) && self.outcome(p, Some(Point::Guard)).is_some()
+        };
         need(
-            !path.is_top() || open.all(|(_, c)| this && safe(c)),
+            !path.is_top() || open.all(|(p, c)| this && safe(c) || away(p, c)),
             "an earlier call of the step is not done, and the two may not overlap",
         )
     }

@@ -24,8 +24,17 @@ pub enum CallOwes {
         /// Why.
         reasons: Vec<Reason>,
     },
-    /// A person's answer.
+    /// `input/requested` of a call that is deferred.
+    Defer {
+        /// Who defers it.
+        by: Vec<HandlerId>,
+        /// Why.
+        reasons: Vec<Reason>,
+    },
+    /// Somebody outside: a person's answer, or the host that takes the deferred call up again.
     Answer(RequestId),
+    /// Nothing yet: its result stands behind that of an earlier call, which is deferred.
+    Held,
     /// `tool/dispatched`, then the body, then `tool/returned`.
     Dispatch {
         /// Which attempt, from 1.
@@ -62,6 +71,7 @@ impl State {
             return drafts.map_or(CallOwes::Await, CallOwes::Commit);
         }
         let at = At::call(turn.number, step.number, path.clone());
+        let subject = Subject::of_call(path.clone(), call.attempt);
         match call.body {
             CallBody::Running { .. } => return CallOwes::Await,
             CallBody::Orphaned { attempt } => {
@@ -77,29 +87,31 @@ impl State {
         let Some(sealed) = &call.sealed else { return CallOwes::Seal };
         if self.outcome_of(path, call, sealed, passed).is_some() {
             return if passed == Some(Point::PostExecute) {
-                CallOwes::Commit(self.result(path, call, sealed, at))
+                match step.is_behind_deferred(path) {
+                    true => CallOwes::Held,
+                    false => CallOwes::Commit(self.result(path, call, sealed, at)),
+                }
             } else {
                 CallOwes::Judge(Point::PostExecute)
             };
         }
         // Not decided yet: the gate, a person, the guards, in this order.
-        let subject = Subject::Call(path.clone());
         let guarded = self.is_entered(Point::Guard, &subject);
         // Whoever is asked in a person's stead was asked behind the whole gate: nobody new stands in it any more.
         let gated = guarded || self.is_entered(Point::Permission, &subject);
         match (&call.asked, &call.answered) {
             (Some(asked), None) => return CallOwes::Answer(asked.request.clone()),
             (Some(_), Some(_)) => {}
-            (None, _) if gated || passed >= Some(Point::PreExecute) => {
-                if let Verdict::Ask { by, reasons } = self.gate(path) {
-                    if !guarded && passed < Some(Point::Permission) {
-                        return CallOwes::Judge(Point::Permission);
-                    }
-                    if self.permission(path) == Permitted::Open {
-                        return CallOwes::Ask { by, reasons };
-                    }
+            (None, _) if gated || passed >= Some(Point::PreExecute) => match self.gate(path) {
+                Verdict::Deferred { by, reasons } => return CallOwes::Defer { by, reasons },
+                Verdict::Ask { .. } if !guarded && passed < Some(Point::Permission) => {
+                    return CallOwes::Judge(Point::Permission);
                 }
-            }
+                Verdict::Ask { by, reasons } if self.permission(path) == Permitted::Open => {
+                    return CallOwes::Ask { by, reasons };
+                }
+                _ => {}
+            },
             (None, _) => return CallOwes::Judge(Point::PreExecute),
         }
         if passed >= Some(Point::Guard) {
@@ -114,7 +126,7 @@ impl State {
         if self.turn.as_deref().is_none_or(|t| t.decisions.0.is_empty()) {
             return Verdict::Open;
         }
-        let subject = Subject::Call(path.clone());
+        let subject = self.subject_of(path);
         let mut decided: Vec<Decided<Gate>> = Rewrite::fold(&self.decided::<Rewrite>(&subject)).carried;
         decided.extend(self.decided::<PreExecute>(&subject));
         PreExecute::fold(&decided)
@@ -122,7 +134,7 @@ impl State {
 
     /// What those come to that answered in a person's stead.
     pub fn permission(&self, path: &CallPath) -> Permitted {
-        Permission::fold(&self.decided::<Permission>(&Subject::Call(path.clone())))
+        Permission::fold(&self.decided::<Permission>(&self.subject_of(path)))
     }
 
     /// How a call of the open step ended, as far as that is decided.
@@ -145,7 +157,7 @@ impl State {
         if let Arguments::Refused { refused, .. } = &sealed.arguments {
             return ended(refused.clone());
         }
-        let subject = Subject::Call(path.clone());
+        let subject = Subject::of_call(path.clone(), call.attempt);
         let reviewed = self.has_decided(Point::PostExecute, &subject);
         let guarded = self.has_decided(Point::Guard, &subject);
         let permitted = self.has_decided(Point::Permission, &subject);
@@ -162,8 +174,11 @@ impl State {
         }
         if let Some(answered) = &call.answered {
             let asked = call.asked.as_ref().and_then(|a| a.reasons.first().cloned());
+            let deferred = call.asked.as_ref().is_some_and(|asked| asked.deferred);
             let refused = match answered.resolution {
-                Resolution::Allowed => None,
+                Resolution::Expired if deferred => Some(Ended::DeferralExpired),
+                Resolution::Cancelled if deferred => Some(self.never_started()),
+                Resolution::Allowed | Resolution::Resumed => None,
                 Resolution::Refused => Some(Ended::ApprovalRefused { reason: answered.text.clone() }),
                 Resolution::Cancelled => Some(Ended::ApprovalCancelled),
                 Resolution::Unavailable => Some(Ended::ApprovalUnavailable { reason: asked }),
@@ -187,6 +202,12 @@ impl State {
         })
     }
 
+    /// How a deferred call ends that nobody takes up again.
+    fn never_started(&self) -> Ended {
+        let cancelled = self.cancelled().map(|cancelled| cancelled.cause);
+        Ended::CancelledBeforeDispatch { cause: cancelled.unwrap_or(CauseName(Cause::Shutdown)) }
+    }
+
     fn result(&self, path: &CallPath, call: &Call, sealed: &ToolCall, at: At) -> Vec<Draft> {
         let outcome = self.outcome_of(path, call, sealed, Some(Point::PostExecute));
         outcome.map_or_else(Vec::new, |outcome| vec![self.result_of(path, &outcome, at)])
@@ -195,12 +216,11 @@ impl State {
     /// A call's result, with what its reviews come to. A recorded review stands, however the call is closed.
     fn result_of(&self, path: &CallPath, outcome: &Outcome, at: At) -> Draft {
         let (content, error) = outcome.for_model();
-        let (content, error) =
-            match PostExecute::fold(&self.decided::<PostExecute>(&Subject::Call(path.clone()))) {
-                Reviewed::Stands => (content, error),
-                Reviewed::Replaced(content) => (content, error),
-                Reviewed::Blocked(feedback) => (feedback.to_shared().into(), true),
-            };
+        let (content, error) = match PostExecute::fold(&self.decided::<PostExecute>(&self.subject_of(path))) {
+            Reviewed::Stands => (content, error),
+            Reviewed::Replaced(content) => (content, error),
+            Reviewed::Blocked(feedback) => (feedback.to_shared().into(), true),
+        };
         Draft::new(at, ToolResult { outcome: outcome.ended.clone(), content, error })
     }
 
@@ -260,7 +280,7 @@ impl State {
             }
             Some(sealed) => {
                 if let (Some(asked), None) = (&call.asked, &call.answered) {
-                    let request = asked.request.clone();
+                    let (request, deferred) = (asked.request.clone(), asked.deferred);
                     let resolved = InputResolved {
                         request,
                         resolution: Resolution::Cancelled,
@@ -268,7 +288,10 @@ impl State {
                         by: Source::Runtime,
                     };
                     drafts.push(Draft::new(at.clone(), resolved));
-                    outcome = Outcome::ended(Ended::ApprovalCancelled);
+                    outcome = Outcome::ended(match deferred {
+                        true => self.never_started(),
+                        false => Ended::ApprovalCancelled,
+                    });
                 } else if let Some(decided) = self.outcome_of(path, call, sealed, Some(Point::Guard)) {
                     outcome = Outcome::clone(&decided);
                 }
@@ -289,9 +312,7 @@ fn denial(point: Point, by: HandlerId, reason: Reason, failure: Option<crate::Fa
 impl CallOwes {
     pub(super) fn is_discharged_by(&self, path: &CallPath, body: &Body) -> bool {
         let decides = |points: &[Point], body: &Body| {
-            let about = |d: crate::Decisions<'_>| {
-                points.contains(&d.point) && matches!(d.subject, Subject::Call(p) if p == path)
-            };
+            let about = |d: crate::Decisions<'_>| points.contains(&d.point) && d.subject.call() == Some(path);
             body.decisions().is_some_and(about)
         };
         match self {
@@ -319,7 +340,8 @@ impl CallOwes {
                 matches!(body, Body::ToolResult(_)) || decides(&[Point::Guard, Point::PostExecute], body)
             }
             CallOwes::Judge(_) => false,
-            CallOwes::Ask { .. } => matches!(body, Body::InputRequested(_)),
+            CallOwes::Ask { .. } => matches!(body, Body::InputRequested(asked) if !asked.deferred),
+            CallOwes::Defer { .. } => matches!(body, Body::InputRequested(asked) if asked.deferred),
             CallOwes::Answer(id) => matches!(body, Body::InputResolved(r) if r.request == *id),
             CallOwes::Dispatch { .. } => matches!(body, Body::ToolDispatched(_)),
             // Its body comes back, or starts a call of its own, whose rewriters come before the call is announced.
@@ -330,7 +352,7 @@ impl CallOwes {
                 body => body.decisions().is_some_and(|d| d.point == Point::Rewrite),
             },
             CallOwes::Commit(drafts) => drafts.first().is_some_and(|d| d.body() == body),
-            CallOwes::Done => false,
+            CallOwes::Held | CallOwes::Done => false,
         }
     }
 }

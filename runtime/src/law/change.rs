@@ -2,8 +2,8 @@
 
 use super::{Body as CallBody, Call, Decisions, Halt, LastStep, Queued, Request, State, Step, Turn};
 use crate::{
-    Arguments, AssistantBlock, At, Body, CallPath, Draft, Finish, Message, Point, Record, Seq, StartSource,
-    Subject,
+    Arguments, AssistantBlock, At, Body, CallPath, Draft, Finish, Message, Point, Record, Resolution, Seq,
+    StartSource, Subject,
 };
 use std::sync::Arc;
 
@@ -31,8 +31,9 @@ impl State {
                     self.keep_started();
                     self.starts.push((record.seq, StartSource::Resume));
                 }
+                let at_work = self.works_itself();
                 if let Some(turn) = self.turn.as_deref_mut() {
-                    turn.note_resumed();
+                    turn.note_resumed(at_work);
                 }
                 self.orphan();
             }
@@ -145,8 +146,8 @@ impl State {
                 turn.summarised = None;
                 turn.steered = false;
                 turn.last = None;
-                turn.decisions.0.retain(|subject, _| !matches!(subject, Subject::Call(_)));
-                turn.begun.retain(|(_, subject, _)| !matches!(subject, Subject::Call(_)));
+                turn.decisions.0.retain(|subject, _| subject.call().is_none());
+                turn.begun.retain(|(_, subject, _)| subject.call().is_none());
                 turn.step = Some(Step::new(turn.steps));
             }
             Body::StepEnd(_) => {
@@ -415,6 +416,7 @@ impl Call {
             raw,
             rewrite: None,
             sealed: None,
+            attempt: 1,
             asked: None,
             answered: None,
             body: CallBody::NotStarted,
@@ -449,7 +451,7 @@ impl Call {
         match &record.body {
             Body::ToolRewrite(r) => {
                 self.rewrite = Some(Arc::new(r.clone()));
-                show_effective(tail, message_at, path, r.effective.text());
+                show_arguments(tail, message_at, path, r.effective.text());
             }
             Body::ToolCall(c) => self.sealed = Some(Arc::new(c.clone())),
             Body::SubagentStarted(started) => self.children.push((started.child.clone(), false)),
@@ -459,6 +461,14 @@ impl Call {
                 }
             }
             Body::InputRequested(r) => self.asked = Some(Arc::new(r.clone())),
+            // C-BRIDGE-9: back to where it came in, as if nothing had been decided.
+            Body::InputResolved(r) if r.resolution == Resolution::Resumed => {
+                self.attempt += 1;
+                (self.asked, self.sealed) = (None, None);
+                if self.rewrite.take().is_some() {
+                    show_arguments(tail, message_at, path, &self.raw);
+                }
+            }
             Body::InputResolved(r) => self.answered = Some(Arc::new(r.clone())),
             Body::ToolDispatched(d) => self.body = CallBody::Running { attempt: d.attempt },
             Body::ToolReturned(r) => {
@@ -484,7 +494,7 @@ impl Call {
 }
 
 /// The model sees the arguments in force (C-PIPE-9, C-BRIDGE-2).
-fn show_effective(tail: &mut [Message], message_at: Option<usize>, path: &CallPath, effective: &str) {
+fn show_arguments(tail: &mut [Message], message_at: Option<usize>, path: &CallPath, effective: &str) {
     if cfg!(feature = "fault-projection") {
         return;
     }

@@ -13,7 +13,7 @@ impl State {
     pub fn close(&self, point: Point, subject: &Subject) -> Vec<Draft> {
         let Some(turn) = &self.turn else { return Vec::new() };
         let at = At::turn(turn.number);
-        if turn.cancelled.is_some() && !matches!(subject, Subject::Call(_)) {
+        if turn.cancelled.is_some() && subject.call().is_none() {
             // The turn winds down instead; `next` says how.
             return Vec::new();
         }
@@ -33,10 +33,12 @@ impl State {
             // What the calls and this point earned, and the step's end.
             (Point::Batch, Subject::Batch(_)) => self.end_step(turn),
             (Point::Compaction, Subject::Compaction(_)) => self.close_compaction(turn, subject),
-            (_, Subject::Call(path)) => match self.call(path, Some(point)) {
-                CallOwes::Commit(drafts) => drafts,
-                _ => Vec::new(),
-            },
+            (_, Subject::Call(path) | Subject::Again { call: path, .. }) => {
+                match self.call(path, Some(point)) {
+                    CallOwes::Commit(drafts) => drafts,
+                    _ => Vec::new(),
+                }
+            }
             _ => Vec::new(),
         }
     }

@@ -20,15 +20,16 @@ impl State {
         }
         let turn = self.turn.as_deref().ok_or("no turn is open")?;
         let batch = turn.steps == 0 && turn.step.is_none();
-        let of_call = matches!(d.subject, Subject::Call(_));
+        let of_call = d.subject.call().is_some();
         need(of_call || record.at.call.is_none(), "it is about no call")?;
         need(!of_call || record.at.step.is_some(), "it names no step")?;
         match (d.subject, d.point) {
             (
-                Subject::Call(path),
+                Subject::Call(path) | Subject::Again { call: path, .. },
                 Point::Rewrite | Point::PreExecute | Point::Permission | Point::Guard | Point::PostExecute,
             ) => {
                 need(record.at.call.as_ref() == Some(path), "the envelope names another call")?;
+                need(*d.subject == self.subject_of(path), "it is about another attempt at the call's gate")?;
                 self.decides_call(d.point, path, record)
             }
             (Subject::Prompt(seq), Point::PromptSubmit) => {
@@ -97,7 +98,7 @@ impl State {
 
     /// C-PIPE-1: rewriters before the identity, the gate before a person, guards before the body, reviews after all.
     fn decides_call(&self, point: Point, path: &CallPath, record: &Record) -> Checked {
-        let subject = Subject::Call(path.clone());
+        let subject = self.subject_of(path);
         let later = |point| self.is_entered(point, &subject);
         let checked = self.call_at(record, |c| {
             need(!c.result, "the call has its result")?;
@@ -129,6 +130,7 @@ impl State {
                                     || matches!(self.permission(path), Permitted::Allowed(_)),
                                 "a person must agree first",
                             ),
+                            Verdict::Deferred { .. } => Err("the call is deferred"),
                             Verdict::Closed { .. } => Err("the gate is closed"),
                         }
                     }

@@ -241,6 +241,8 @@ struct Call {
     raw: Arc<str>,
     rewrite: Option<Arc<ToolRewrite>>,
     sealed: Option<Arc<ToolCall>>,
+    /// Which attempt at its gate this is, from 1: one more each time that it was deferred and is taken up again.
+    attempt: u32,
     asked: Option<Arc<InputRequested>>,
     answered: Option<Arc<InputResolved>>,
     body: Body,
@@ -472,13 +474,13 @@ impl State {
         })
     }
 
-    /// The questions that wait for a person, with the call each belongs to.
+    /// The waits that are open, questions to a person and deferred calls, with the call each belongs to.
     pub fn asks(&self) -> Vec<(CallPath, Arc<InputRequested>)> {
         let Some(step) = self.turn.as_ref().and_then(|t| t.step.as_ref()) else { return Vec::new() };
         step.calls
             .iter()
-            .filter(|(_, c)| c.answered.is_none() && !c.result)
-            .filter_map(|(path, c)| Some((path.clone(), c.asked.clone()?)))
+            .filter(|(_, c)| !c.result)
+            .filter_map(|(path, c)| Some((path.clone(), c.waits()?.clone())))
             .collect()
     }
 }

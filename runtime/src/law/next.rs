@@ -209,7 +209,7 @@ impl State {
     fn next_call(&self, passed: Option<&Passed>) -> Option<Next> {
         let step = self.turn.as_deref()?.step.as_ref()?;
         let path = step.open_call(false)?;
-        let passed = passed.filter(|(_, s)| *s == Subject::Call(path.clone())).map(|(p, _)| *p);
+        let passed = passed.filter(|(_, s)| *s == self.subject_of(path)).map(|(p, _)| *p);
         Some(Next::Call { path: path.clone(), owes: self.call(path, passed) })
     }
 
@@ -233,10 +233,13 @@ impl State {
         let Some(step) = &turn.step else { return Vec::new() };
         let mut drafts = Vec::new();
         // Of calls in the model's order; a nested call's behind its parent's.
-        for path in step.calls.keys() {
-            for point in [Point::Rewrite, Point::PreExecute, Point::Permission, Point::PostExecute] {
-                let at = At::call(turn.number, step.number, path.clone());
-                drafts.extend(self.contexts(point, &Subject::Call(path.clone()), &at));
+        for (path, call) in &step.calls {
+            let at = At::call(turn.number, step.number, path.clone());
+            for attempt in 1..=call.attempt {
+                let subject = Subject::of_call(path.clone(), attempt);
+                for point in [Point::Rewrite, Point::PreExecute, Point::Permission, Point::PostExecute] {
+                    drafts.extend(self.contexts(point, &subject, &at));
+                }
             }
         }
         let at = At::step(turn.number, step.number);
@@ -352,6 +355,12 @@ impl Step {
             }
             CallBody::NotStarted | CallBody::Returned => true,
         }
+    }
+
+    /// True for a call of the model that stands behind one which is deferred.
+    pub(super) fn is_behind_deferred(&self, path: &CallPath) -> bool {
+        let mut before = self.calls.iter().take_while(|(p, _)| *p < path).filter(|(p, _)| p.is_top());
+        path.is_top() && before.any(|(_, c)| c.deferral().is_some())
     }
 
     /// The calls without a result, each behind what its body started.

@@ -1,7 +1,9 @@
 //! What a driver asks about calls of the open step.
 
-use super::{Body, Call, Request, State};
-use crate::{Arguments, BatchCall, CallKey, CallPath, Message, Point, SessionId, Subject, ToolResult};
+use super::{Body, Call, CallOwes, Request, State};
+use crate::{
+    Arguments, BatchCall, CallKey, CallPath, InputRequested, Message, Point, SessionId, Subject, ToolResult,
+};
 use std::sync::Arc;
 
 impl State {
@@ -16,6 +18,27 @@ impl State {
             .as_deref()
             .filter(|t| t.cancelled.is_none() && t.owed.is_empty() && !t.recovery.given_up)?;
         turn.step.as_ref()?.open_call(false)
+    }
+
+    /// Which attempt at its gate a call is at, from 1.
+    pub fn attempt(&self, path: &CallPath) -> u32 {
+        self.find_call(path).map_or(1, |call| call.attempt)
+    }
+
+    /// What is decided about a call now: the call, at this attempt at its gate.
+    pub fn subject_of(&self, path: &CallPath) -> Subject {
+        Subject::of_call(path.clone(), self.attempt(path))
+    }
+
+    /// True for a call that can do nothing before a deferred one of its step is taken up again: that call itself, or one
+    /// behind it that owes nothing but its result. Asked when nobody at its points is left undecided.
+    pub fn is_put_off(&self, path: &CallPath) -> bool {
+        self.deferral(path).is_some() || self.call(path, Some(Point::PostExecute)) == CallOwes::Held
+    }
+
+    /// The wait of a call that was deferred and not taken up again.
+    pub fn deferral(&self, path: &CallPath) -> Option<&Arc<InputRequested>> {
+        self.find_call(path)?.deferral()
     }
 
     /// The calls of the model in the open step that have no result yet, in order, with their tools' names.
@@ -104,6 +127,15 @@ impl State {
 }
 
 impl Call {
+    /// What it waits for outside.
+    pub(super) fn waits(&self) -> Option<&Arc<InputRequested>> {
+        self.asked.as_ref().filter(|_| self.answered.is_none())
+    }
+
+    pub(super) fn deferral(&self) -> Option<&Arc<InputRequested>> {
+        self.waits().filter(|asked| asked.deferred && !self.result)
+    }
+
     pub(super) fn child(&self, child: &SessionId) -> Option<bool> {
         self.children.iter().find(|(id, _)| id == child).map(|(_, over)| *over)
     }

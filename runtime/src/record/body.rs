@@ -105,7 +105,7 @@ bodies! {
     ModelRequested = "model/requested" v 1;
     /// What the model said.
     AssistantMessage = "assistant/message" v 1;
-    /// A call's identity is sealed.
+    /// A call's identity is sealed; once more for each time that it was deferred and taken up again.
     ToolCall = "tool/call" v 1;
     /// Other arguments than the model's are in force; in one append with its `tool/call`.
     ToolRewrite = "tool/rewrite" v 1;
@@ -115,9 +115,9 @@ bodies! {
     DecisionsRecorded = "decisions/recorded" v 1;
     /// A handler that must not run twice is about to run.
     DecisionBegun = "decision/begun" v 1;
-    /// A person is asked.
+    /// A call waits: a person is asked about it, or it was deferred.
     InputRequested = "input/requested" v 1;
-    /// The question is settled.
+    /// The wait is over.
     InputResolved = "input/resolved" v 1;
     /// A body is about to start.
     ToolDispatched = "tool/dispatched" v 1;
@@ -499,20 +499,24 @@ pub struct ToolRewrite {
     pub by: HandlerId,
 }
 
-/// `input/requested`.
+/// `input/requested`: a call waits for somebody outside. A person is asked whether it may run; or it was deferred, and its host
+/// takes it up again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InputRequested {
     /// The request.
     pub request: RequestId,
     /// SHA-256 of the arguments in force, hexadecimal: the answer is bound to them.
     pub digest: Arc<str>,
-    /// Why a person is asked.
+    /// Why it waits.
     pub reasons: Vec<Reason>,
-    /// Who asks.
+    /// Who asks, or defers.
     pub by: Vec<HandlerId>,
     /// When it expires, in milliseconds since 1970 by the host's clock; never, without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires: Option<u64>,
+    /// Nobody is asked: the call was deferred.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub deferred: bool,
 }
 
 impl InputRequested {
@@ -534,8 +538,10 @@ pub enum Resolution {
     Cancelled,
     /// There is no one to ask.
     Unavailable,
-    /// Nobody answered in time.
+    /// Nobody answered, or took the call up, in time.
     Expired,
+    /// The host takes the deferred call up again: its rewriters and its gate are asked anew.
+    Resumed,
 }
 
 /// `input/resolved`.

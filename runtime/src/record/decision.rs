@@ -15,12 +15,34 @@ pub enum Subject {
     Prompt(Seq),
     /// A call of the record's step.
     Call(crate::CallPath),
+    /// A call of the record's step that was deferred and taken up again: what was decided about it before counts no more.
+    Again {
+        /// The call.
+        call: crate::CallPath,
+        /// Which attempt at its gate, from 2.
+        attempt: u32,
+    },
     /// The end of a step.
     Step(u32),
     /// The calls of a step, all of which have their results.
     Batch(u32),
     /// The compaction that began there, or of which the summary stands there.
     Compaction(Seq),
+}
+
+impl Subject {
+    /// A call, at this attempt at its gate.
+    pub fn of_call(call: crate::CallPath, attempt: u32) -> Subject {
+        if attempt < 2 { Subject::Call(call) } else { Subject::Again { call, attempt } }
+    }
+
+    /// The call that it is, at whichever attempt.
+    pub fn call(&self) -> Option<&crate::CallPath> {
+        match self {
+            Subject::Call(call) | Subject::Again { call, .. } => Some(call),
+            _ => None,
+        }
+    }
 }
 
 /// `decision/recorded`: one handler's decision. Several that were made without a pause are one [`DecisionsRecorded`];

@@ -9,7 +9,7 @@ impl Subject {
             Subject::Session(seq) => Subject::Session(to(*seq)),
             Subject::Prompt(seq) => Subject::Prompt(to(*seq)),
             Subject::Compaction(seq) => Subject::Compaction(to(*seq)),
-            Subject::Call(_) | Subject::Step(_) | Subject::Batch(_) => self.clone(),
+            Subject::Call(_) | Subject::Again { .. } | Subject::Step(_) | Subject::Batch(_) => self.clone(),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `tools/pre-execute`: may this call run? Deny beats ask beats allow, whatever the order or the speed.
+//! `tools/pre-execute`: may this call run? Deny beats defer beats ask beats allow, whatever the order or the speed.
 
 use super::{Decided, Decision, Failure, Point, Scene, Seam};
 use crate::{
@@ -20,6 +20,13 @@ pub enum Gate {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<Reason>,
     },
+    /// Not now: the call waits, with its turn open, until its host takes it up again. Then all of its rewriters and gates are
+    /// asked anew.
+    Defer {
+        /// Why, shown to the host.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<Reason>,
+    },
     /// It must not run.
     Deny {
         /// Why, shown to the model.
@@ -36,6 +43,10 @@ impl Gate {
     pub fn ask(reason: impl Into<Reason>) -> Gate {
         Gate::Ask { reason: Some(reason.into()) }
     }
+    /// Leaves the call for later.
+    pub fn defer(reason: impl Into<Reason>) -> Gate {
+        Gate::Defer { reason: Some(reason.into()) }
+    }
     /// Denies the call.
     pub fn deny(reason: impl Into<Reason>) -> Gate {
         Gate::Deny { reason: reason.into() }
@@ -44,6 +55,7 @@ impl Gate {
         match self {
             Gate::Allow => "allow",
             Gate::Ask { .. } => "ask",
+            Gate::Defer { .. } => "defer",
             Gate::Deny { .. } => "deny",
         }
     }
@@ -57,6 +69,13 @@ pub enum Verdict {
     /// A person must agree.
     Ask {
         /// Who asks.
+        by: Vec<HandlerId>,
+        /// Why, where it was said.
+        reasons: Vec<Reason>,
+    },
+    /// It waits for its host, and nobody is asked meanwhile.
+    Deferred {
+        /// Who defers it.
         by: Vec<HandlerId>,
         /// Why, where it was said.
         reasons: Vec<Reason>,
@@ -89,8 +108,8 @@ impl Seam for PreExecute {
         matches!(decision, Gate::Deny { .. })
     }
     fn fold(decided: &[Decided<Gate>]) -> Verdict {
-        let mut by = Vec::new();
-        let mut reasons = Vec::new();
+        let (mut by, mut reasons) = (Vec::new(), Vec::new());
+        let (mut deferred_by, mut deferred) = (Vec::new(), Vec::new());
         let mut closed: Option<(&HandlerId, &Reason, Option<&Failure>)> = None;
         for d in decided {
             match &d.decision {
@@ -98,6 +117,10 @@ impl Seam for PreExecute {
                 Gate::Ask { reason } => {
                     by.push(d.by.clone());
                     reasons.extend(reason.clone());
+                }
+                Gate::Defer { reason } => {
+                    deferred_by.push(d.by.clone());
+                    deferred.extend(reason.clone());
                 }
                 Gate::Deny { reason } => {
                     if d.failure.is_none() || closed.is_none_or(|(_, _, failure)| failure.is_some()) {
@@ -110,6 +133,7 @@ impl Seam for PreExecute {
             Some((by, reason, failure)) => {
                 Verdict::Closed { by: by.clone(), reason: reason.clone(), failure: failure.cloned() }
             }
+            None if !deferred_by.is_empty() => Verdict::Deferred { by: deferred_by, reasons: deferred },
             None if !by.is_empty() => Verdict::Ask { by, reasons },
             None => Verdict::Open,
         }

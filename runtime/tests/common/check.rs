@@ -88,10 +88,16 @@ pub fn log(records: &[Arc<Record>], limits: Limits) {
             Body::ToolCall(_) => {
                 let path = r.at.call.clone().expect("a call's path");
                 let call = open.entry(path.clone()).or_default();
-                assert!(!call.sealed, "C-LOG-4: one `tool/call`");
+                assert!(!call.sealed, "C-LOG-4: one `tool/call` an attempt");
                 call.sealed = true;
                 let before = open.iter().filter(|(p, _)| p.is_top() && path.is_top() && **p < path);
                 assert!(before.into_iter().all(|(_, c)| c.sealed), "C-TURN-5: the model's order");
+            }
+            Body::InputResolved(resolved) if resolved.resolution == Resolution::Resumed => {
+                let call = open.get_mut(r.at.call.as_ref().expect("a path")).expect("an open call");
+                assert!(call.sealed && call.bodies == 0 && !call.result, "C-BRIDGE-9: at its gate");
+                // It is sealed anew.
+                call.sealed = false;
             }
             Body::ToolDispatched(d) => {
                 let call = open.get_mut(r.at.call.as_ref().expect("a path")).expect("an open call");

@@ -475,7 +475,7 @@ impl Driver {
         }
         let passed = self.owed(path, owes, &Duty::Next)?;
         if let Some(point) = passed {
-            self.passed = Some((point, Subject::Call(path.clone())));
+            self.passed = Some((point, self.state.subject_of(path)));
         }
         Ok(())
     }
@@ -511,7 +511,7 @@ impl Driver {
     fn owed(&mut self, path: &CallPath, owes: CallOwes, duty: &Duty) -> Result<Option<Point>, Killed> {
         let (turn, step) = (self.turn(), self.state.step_number());
         let at = At::call(turn, step, path.clone());
-        let subject = Subject::Call(path.clone());
+        let subject = self.state.subject_of(path);
         match owes {
             CallOwes::Seal => {
                 if path.is_top() {
@@ -527,16 +527,19 @@ impl Driver {
                 if point == Point::PostExecute && self.state.cancelled().is_none() && self.tape.once_in(2) {
                     // `close` says the same as `next` behind the point.
                     let drafts = self.state.close(point, &subject);
-                    assert_eq!(CallOwes::Commit(drafts.clone()), self.state.call(path, Some(point)));
+                    let owes = if drafts.is_empty() { CallOwes::Held } else { CallOwes::Commit(drafts) };
+                    assert_eq!(owes, self.state.call(path, Some(point)));
                 }
                 return Ok(Some(point));
             }
-            CallOwes::Ask { by, reasons } => {
+            CallOwes::Ask { ref by, ref reasons } | CallOwes::Defer { ref by, ref reasons } => {
+                let (by, reasons) = (by.clone(), reasons.clone());
+                let deferred = matches!(owes, CallOwes::Defer { .. });
                 let key = CallKey { turn, step, call: path.clone() };
-                let request = RequestId::of(&super::session(), &key);
+                let request = RequestId::at(&super::session(), &key, self.state.attempt(path));
                 let arguments = self.state.call_facts(path).and_then(|facts| facts.arguments);
                 let digest = InputRequested::digest_of(&arguments.expect("sealed before it asks"));
-                let asked = InputRequested { request, digest, reasons, by, expires: None };
+                let asked = InputRequested { request, digest, reasons, by, expires: None, deferred };
                 self.commit_for(duty.clone(), vec![Draft::new(at, asked)])?;
             }
             CallOwes::Answer(request) => {
@@ -544,6 +547,9 @@ impl Driver {
                 self.outside()?;
                 if self.state.cancelled().is_some() {
                     return Ok(None);
+                }
+                if self.state.deferral(path).is_some() {
+                    return self.deferred(path, request, duty).map(|()| None);
                 }
                 let resolution = [
                     Resolution::Allowed,
@@ -564,9 +570,60 @@ impl Driver {
         Ok(None)
     }
 
+    /// C-BRIDGE-9: those behind it may go on; then somebody takes it up again, or nobody does in time.
+    fn deferred(&mut self, path: &CallPath, request: RequestId, duty: &Duty) -> Alive {
+        if path.is_top() && self.tape.once_in(2) {
+            let behind: Vec<CallPath> =
+                self.state.open_calls().map(|(open, _)| open.clone()).filter(|open| open > path).collect();
+            for open in behind {
+                self.overtake(&open)?;
+            }
+            if self.state.cancelled().is_some() {
+                return Ok(());
+            }
+        }
+        let resolution = [Resolution::Resumed, Resolution::Resumed, Resolution::Resumed, Resolution::Expired]
+            [usize::from(self.tape.pick(4))];
+        let at = At::call(self.turn(), self.state.step_number(), path.clone());
+        let resolved = InputResolved { request, resolution, text: None, by: Source::User };
+        self.commit_for(duty.clone(), vec![Draft::new(at, resolved)])?;
+        self.nested_passed.remove(path);
+        if resolution == Resolution::Resumed {
+            self.note("resumed");
+            assert_eq!(self.state.call(path, None), CallOwes::Seal, "from the beginning");
+            assert!(!self.state.has_decided(Point::PreExecute, &self.state.subject_of(path)));
+        }
+        Ok(())
+    }
+
+    /// A call behind a deferred one: as far as it comes without its result.
+    fn overtake(&mut self, path: &CallPath) -> Alive {
+        let duty = Duty::Nested(path.clone());
+        self.nested_passed.remove(path);
+        for _ in 0..200 {
+            if self.state.cancelled().is_some() {
+                return Ok(());
+            }
+            let owes = self.state.call(path, self.nested_passed.get(path).copied());
+            match owes {
+                CallOwes::Held => {
+                    self.note("held");
+                    return Ok(());
+                }
+                CallOwes::Answer(_) if self.state.deferral(path).is_some() => return Ok(()),
+                CallOwes::Dispatch { .. } => self.note("overtaken"),
+                _ => {}
+            }
+            if let Some(point) = self.owed(path, owes, &duty)? {
+                self.nested_passed.insert(path.clone(), point);
+            }
+        }
+        panic!("{path} does not come to its result");
+    }
+
     fn seal(&mut self, path: &CallPath, id: &str, name: &str, raw: &str, duty: &Duty) -> Alive {
         let at = At::call(self.turn(), self.state.step_number(), path.clone());
-        let subject = Subject::Call(path.clone());
+        let subject = self.state.subject_of(path);
         let mut call = ToolCall {
             name: name.into(),
             id: id.into(),

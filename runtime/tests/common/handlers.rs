@@ -14,10 +14,11 @@ pub fn failure(tape: &mut Tape) -> Failure {
 }
 
 fn gate(tape: &mut Tape) -> Gate {
-    match tape.pick(5) {
+    match tape.pick(6) {
         0 | 1 => Gate::Allow,
         2 => Gate::Ask { reason: None },
         3 => Gate::ask("sure?"),
+        4 => Gate::defer("later"),
         _ => Gate::deny("not here"),
     }
 }
