@@ -65,6 +65,18 @@ fn our_own_cases_pass() {
     }
 }
 
+// C-BRIDGE-9: a deferred call waits for its host, and nobody is asked; there the case ends.
+#[test]
+fn a_case_may_end_with_a_deferred_call() {
+    let defer = r#"echo '{"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"defer","permissionDecisionReason":"later"}}'"#;
+    let fields = format!("{BASH},{}", hook("PreToolUse", defer));
+    let expected = r#"{"decision":"defer","handlers_run":1,"input_requests":0,"reason_contains":"later","results_for":[]}"#;
+    let done = run(&fields, expected);
+    assert_eq!(done.code, Some(0), "{}{}", done.out, done.err);
+    let done = run(&fields, r#"{"decision":"ask"}"#);
+    assert!(done.out.contains("the decision is defer, expected ask"), "{}", done.out);
+}
+
 /// A field with a value that holds and one that does not.
 #[test]
 fn each_expectation_can_fail() {

@@ -82,7 +82,11 @@
 //! - SessionEnd comes when the host shuts down, of a session at rest, with the reason `other`. Its hooks have 1.5 s each, or the longest
 //!   `timeout` that one of them asks for, up to a minute, or what `CLAUDE_CODE_SESSIONEND_HOOKS_TIMEOUT_MS` says. They run one after another,
 //!   are waited for within the limit of the shutdown, and so are those in the background.
-//! - `defer` asks a person; the call waits with its turn open.
+//! - `defer` puts the call off, and nobody is asked: it waits with its turn open until its host resumes it
+//!   (`Session::resume`). Then all of its hooks run again and decide anew. PermissionRequest and Notification hooks do not run for it.
+//!   The other calls of the step run meanwhile; their results come behind the deferred call's. Other than in the client, no prompt
+//!   of the client's own is submitted after a resume, so UserPromptSubmit does not run for one, and the call's hooks are told the `prompt_id` of
+//!   its turn; SessionStart tells of the resume when the next turn begins.
 //! - Feedback of a Stop hook reaches the model once.
 //! - `session_id` is the session's name here; `prompt_id` is derived from it, and in a subagent is that of what the subagent was
 //!   asked, not of the user's prompt behind it. `agent_id` is derived from the name of the subagent's session; `effort`, `mcp_server`, and what SessionStart

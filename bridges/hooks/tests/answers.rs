@@ -75,7 +75,7 @@ fn pre_tool_use() {
         pre(hso(r#""permissionDecision":"deny","permissionDecisionReason":"""#), "", 0, "deny", "deny").reason("Blocked by hook"),
         pre(hso(r#""permissionDecision":"allow""#), "", 0, "allow", "allow"),
         pre(hso(r#""permissionDecision":"ask""#), "", 0, "ask", "ask"),
-        pre(hso(r#""permissionDecision":"defer""#), "", 0, "ask", "defer"),
+        pre(hso(r#""permissionDecision":"defer""#), "", 0, "defer", "defer"),
         pre(r#"{"decision":"block","reason":"old"}"#, "", 0, "deny", "block").reason("old"),
         pre(r#"{"decision":"approve"}"#, "", 0, "allow", "approve"),
         // Of two forms in one output the stricter counts.
@@ -139,17 +139,21 @@ fn pre_tool_use() {
 
 #[test]
 fn an_ask_says_why_or_who() {
-    let ask = |fields: &str| {
+    let said = |fields: &str| {
         let seen =
             Project::hook("PreToolUse", &script(&specific("PreToolUse", fields), "", 0)).pre("Bash", BASH);
-        gate(&seen.decisions[0]).1.unwrap().to_owned()
+        gate(&seen.decisions[0]).1.map(str::to_owned)
     };
+    let ask = |fields: &str| said(fields).unwrap();
     assert_eq!(
         ask(r#""permissionDecision":"ask","permissionDecisionReason":"check with me""#),
         "check with me"
     );
     assert!(ask(r#""permissionDecision":"ask""#).contains("PreToolUse:Bash"));
-    assert!(ask(r#""permissionDecision":"defer""#).contains("PreToolUse:Bash"));
+    // C-BRIDGE-9: a defer says why only if the hook does.
+    let later = r#""permissionDecision":"defer","permissionDecisionReason":"later""#;
+    assert_eq!(said(later).as_deref(), Some("later"));
+    assert_eq!(said(r#""permissionDecision":"defer""#), None);
 }
 
 // C-PIPE-9

@@ -282,11 +282,12 @@ async fn call(table: &Table, proposed: &Proposed, decided: &[Decided<Proposal>])
         Verdict::Closed { reason, .. } => {
             Folded { decision: "deny", reason: Some(reason.to_string()), input: None }
         }
-        verdict => match (guard(), verdict) {
+        verdict => match (guard(), &verdict) {
             (Some(reason), _) => Folded { decision: "deny", reason: Some(reason.to_string()), input: None },
-            (None, Verdict::Ask { reasons, .. }) => {
+            (None, Verdict::Ask { reasons, .. } | Verdict::Deferred { reasons, .. }) => {
+                let decision = if matches!(verdict, Verdict::Ask { .. }) { "ask" } else { "defer" };
                 let reasons: Vec<String> = reasons.iter().map(ToString::to_string).collect();
-                Folded { decision: "ask", reason: Some(reasons.join("\n")).filter(|r| !r.is_empty()), input }
+                Folded { decision, reason: Some(reasons.join("\n")).filter(|r| !r.is_empty()), input }
             }
             _ => Folded { decision: if allowed { "allow" } else { "none" }, reason: None, input },
         },

@@ -1,6 +1,7 @@
 //! The built binary against real directories, hooks, processes and terminals.
 
 mod asks;
+mod defer;
 mod ends;
 mod export;
 mod first_session;

@@ -51,8 +51,7 @@ pub(super) fn proposal(mut heard: Heard) -> Mapped<Proposal> {
         Some(Verdict::Ask(reason)) => {
             Some(ask(reason, || format!("Hook {name} wants a person to confirm this call")))
         }
-        // A deferred call waits for someone outside, which an ask does here.
-        Some(Verdict::Defer(reason)) => Some(ask(reason, || format!("Hook {name} deferred this call"))),
+        Some(Verdict::Defer(reason)) => Some(Gate::Defer { reason: reason.as_deref().map(Reason::from) }),
         Some(Verdict::Block(reason)) => Some(Gate::deny(format!("{name} hook error: {reason}"))),
     };
     let context = additional(&heard, &name).into_iter().collect();

@@ -239,6 +239,7 @@ pub(crate) fn gate(proposal: &Proposal) -> (&'static str, Option<&str>) {
         None => ("none", None),
         Some(Gate::Allow) => ("allow", None),
         Some(Gate::Ask { reason }) => ("ask", reason.as_ref().map(Reason::as_str)),
+        Some(Gate::Defer { reason }) => ("defer", reason.as_ref().map(Reason::as_str)),
         Some(Gate::Deny { reason }) => ("deny", Some(reason.as_str())),
         Some(other) => panic!("{other:?}"),
     }

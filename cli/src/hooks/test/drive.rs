@@ -72,6 +72,8 @@ struct House<'c> {
     last: Option<SessionId>,
     /// The session after which the next one begins afresh.
     cleared: Option<SessionId>,
+    /// A call was deferred, and nothing is left to do before somebody resumes it: here the case ends.
+    deferred: bool,
 }
 
 async fn play(stage: &Stage, feed: &Feed) -> Result<Seen, String> {
@@ -80,8 +82,19 @@ async fn play(stage: &Stage, feed: &Feed) -> Result<Seen, String> {
     let roles = Roles::default();
     let (hooks, told) = (None, Told::default());
     let (reports, asked) = (Vec::new(), Asked::default());
-    let mut house =
-        House { stage, feed, journal, roles, reports, asked, hooks, told, last: None, cleared: None };
+    let mut house = House {
+        stage,
+        feed,
+        journal,
+        roles,
+        reports,
+        asked,
+        hooks,
+        told,
+        last: None,
+        cleared: None,
+        deferred: false,
+    };
     match feed.event {
         Event::SessionStart => house.starts().await?,
         _ if feed.scenario.crashes() => house.dies_and_recovers(&dying).await?,
@@ -137,7 +150,7 @@ impl House<'_> {
         let mut done = Ok(());
         for prompt in prompts {
             done = self.turn(&session, prompt).await;
-            if done.is_err() {
+            if done.is_err() || self.deferred {
                 break;
             }
         }
@@ -145,7 +158,7 @@ impl House<'_> {
         while self.hooks.as_ref().is_some_and(|hooks| hooks.telling() > 0) {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
-        runtime.shutdown(GRACE).await;
+        runtime.shutdown(self.grace()).await;
         done
     }
 
@@ -209,6 +222,11 @@ impl House<'_> {
         }
     }
 
+    /// How long the process may take to stop. A turn that waits for its host does not end.
+    fn grace(&self) -> Duration {
+        if self.deferred { Duration::ZERO } else { GRACE }
+    }
+
     /// One turn, with someone at hand who answers questions as the case says.
     async fn turn(&mut self, session: &Session, prompt: &str) -> Result<(), String> {
         let mut events = session.events(Seq(0));
@@ -218,6 +236,10 @@ impl House<'_> {
         loop {
             tokio::select! {
                 _ = &mut ended => break,
+                _ = session.parked() => {
+                    self.deferred = true;
+                    break;
+                }
                 event = events.next() => match event {
                     Some(Happened::Record(record))
                         if interrupts && matches!(record.body, Body::StepStart(_)) =>
@@ -295,14 +317,22 @@ impl House<'_> {
         let (first, session) = self.open(NAME, true).await?;
         // How the dying process saw its turn end is no one's business.
         let _ = self.turn(&session, prompt).await;
-        first.shutdown(GRACE).await;
+        first.shutdown(self.grace()).await;
         if !dying.load(Ordering::Acquire) {
             return Err("no call came as far as a result, so the process did not die".into());
         }
         self.journal = self.journal.copy();
         let (second, session) = self.open(NAME, true).await?;
         let mut events = session.events(Seq(0));
-        while let Some(event) = events.next().await {
+        loop {
+            let event = tokio::select! {
+                event = events.next() => event,
+                _ = session.parked() => {
+                    self.deferred = true;
+                    break;
+                }
+            };
+            let Some(event) = event else { break };
             match event {
                 Happened::Ask(ask) => {
                     self.asked.answer(&session, ask, &self.feed.scenario.answers()).await;
@@ -312,7 +342,7 @@ impl House<'_> {
                 _ => {}
             }
         }
-        second.shutdown(GRACE).await;
+        second.shutdown(self.grace()).await;
         Ok(())
     }
 }

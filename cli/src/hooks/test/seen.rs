@@ -127,7 +127,7 @@ impl Seen {
             seen.decisions = rounds;
         }
         let rank = |decision: &&str| {
-            ["none", "allow", "ask", "block", "continue", "deny"].iter().position(|d| d == decision)
+            ["none", "allow", "ask", "defer", "block", "continue", "deny"].iter().position(|d| d == decision)
         };
         seen.decision = seen.decisions.iter().copied().max_by_key(rank).unwrap_or("none");
         seen.last_roles = from.roles;
@@ -215,8 +215,8 @@ impl Reader<'_> {
             }
             Body::InputRequested(asked) => {
                 let Some(call) = self.call(id, record) else { return };
-                call.decision = "ask";
-                self.seen.input_requests += 1;
+                call.decision = if asked.deferred { "defer" } else { "ask" };
+                self.seen.input_requests += usize::from(!asked.deferred);
                 if self.feed.event.is_of_question() {
                     // Why a person is asked is the case's own to say.
                     return;
