@@ -127,7 +127,8 @@ fn main() -> io::Result<()> {
 
 fn vector(id: String, stdin: &str, items: &[Item]) -> Result<Vector, &'static str> {
     let read: Map<String, Value> = serde_json::from_str(stdin).map_err(|_| "it is no JSON object")?;
-    if Value::from(read.clone()).to_string() != stdin {
+    let written = Value::from(read.clone()).to_string();
+    if written != stdin {
         return Err("this program would write it otherwise");
     }
     let text = |key: &str| read.get(key).and_then(Value::as_str).map(str::to_owned);
@@ -247,7 +248,11 @@ fn arguments(tool: &str, read: &Value, call: Option<&str>, items: &[Item]) -> St
             Some(Value::String(command)) => wrote["input"]
                 .as_str()
                 .is_some_and(|patch| patch == command || call.is_none() && patch.trim() == command),
-            _ => wrote == *read && wrote.to_string() == read.to_string(),
+            _ => {
+                // Keys in the same order, too.
+                let [ours, theirs] = [&wrote, read].map(Value::to_string);
+                ours == theirs
+            }
         }
     };
     wrote.find(same).unwrap_or_else(|| match command {
