@@ -7,13 +7,17 @@ default:
 check:
     scripts/check
 
-# One part of it: fmt, clippy, docs, tests, faults, loom, example, bench.
+# One part of it: fmt, clippy, docs, tests, faults, loom, fuzz, example, bench.
 part NAME:
     scripts/check {{NAME}}
 
 # The loom models, then each seeded fault, which exactly its model must catch.
 loom:
     scripts/loom
+
+# Each fuzz target for some seconds, and its corpus.
+fuzz SECONDS="10":
+    scripts/fuzz {{SECONDS}}
 
 # The benchmarks, each beside its floor.
 bench:

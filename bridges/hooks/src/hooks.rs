@@ -89,6 +89,7 @@ impl House {
         match &definition.written {
             Written::Ask(_) if self.advisor.is_none() => Some("this host provides no model for hooks"),
             Written::Tool(_) if self.tools.is_none() => Some("this host provides no MCP servers for hooks"),
+            Written::Post(_) if !cfg!(feature = "http") => Some("this program was built without HTTP"),
             Written::Post(post) if !self.bounds.allow(&post.url) => {
                 Some("`allowedHttpHookUrls` does not have its address")
             }

@@ -123,6 +123,9 @@ mod event;
 mod explain;
 mod exports;
 mod farewell;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzz;
 mod glob;
 mod hook;
 mod hooks;

@@ -7,6 +7,8 @@ mod output;
 mod payload;
 
 pub use config::layers::{Layers, PluginLayer};
+#[cfg(any(test, fuzzing))]
+pub(crate) use matcher::{read as matcher, rule::Rule};
 
 pub(crate) use payload::{agent_id, agent_transcript, transcript};
 

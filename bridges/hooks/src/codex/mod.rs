@@ -8,6 +8,11 @@ mod payload;
 
 pub(crate) use payload::{rollout, turn_id};
 
+#[cfg(any(test, fuzzing))]
+pub(crate) use config::{config as config_toml, hooks_json, with as set_in_toml};
+#[cfg(any(test, fuzzing))]
+pub(crate) use matcher::compile as matcher;
+
 pub use config::{Change, Changed, CodexLayers, CodexTrust, TrustError, TrustStatus, TrustedHook};
 
 use crate::{

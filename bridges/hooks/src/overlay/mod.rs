@@ -172,6 +172,13 @@ impl Overlay {
         }
     }
 
+    /// The same of a project's file that is at hand.
+    #[cfg(any(test, fuzzing))]
+    pub(crate) fn of_text(bytes: &[u8], reports: &mut Vec<Report>) -> Overlay {
+        let file = File { path: FILE.into(), of_project: true, ..File::default() };
+        Overlay { files: read::parse(bytes, file, reports).into_iter().collect() }
+    }
+
     /// How many hook processes may live at a time: the lowest number that is said.
     pub(crate) fn processes(&self) -> Option<usize> {
         self.files.iter().filter_map(|file| file.processes).min()

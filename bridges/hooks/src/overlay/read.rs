@@ -34,8 +34,12 @@ pub(super) fn file(path: PathBuf, of_project: bool, reports: &mut Vec<Report>) -
             return None;
         }
     };
-    let mut file = File { path, of_project, ..File::default() };
-    let text = match str::from_utf8(&bytes) {
+    parse(&bytes, File { path, of_project, ..File::default() }, reports)
+}
+
+/// What a file says, which is so far known by its place.
+pub(super) fn parse(bytes: &[u8], mut file: File, reports: &mut Vec<Report>) -> Option<File> {
+    let text = match str::from_utf8(bytes) {
         Ok(text) => text,
         Err(error) => {
             let line = line(&String::from_utf8_lossy(&bytes[..error.valid_up_to()]), usize::MAX);

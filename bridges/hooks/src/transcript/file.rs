@@ -12,24 +12,26 @@ use std::{
 
 /// How much is read at once from a file's end.
 const BLOCK: u64 = 64 * 1024;
+/// How long a line may be, in bytes, give or take what is read at once. What is longer did not come from here.
+const LONGEST: usize = 64 * 1024 * 1024;
 
 /// Where a file ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Tail {
+pub(crate) struct Tail {
     /// How long it is, in bytes, without a line that was cut off.
-    pub(super) len: u64,
+    pub(crate) len: u64,
     /// Its last line; `None` for a file without one.
-    pub(super) last: Option<Last>,
+    pub(crate) last: Option<Last>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Last {
-    pub(super) uuid: String,
+pub(crate) struct Last {
+    pub(crate) uuid: String,
     /// The record of the last line in it from which on the state of its shape follows, or the first there is: what is behind is
     /// to be looked at again.
-    pub(super) from: Seq,
+    pub(crate) from: Seq,
     /// Which model that line names.
-    pub(super) model: Option<Arc<str>>,
+    pub(crate) model: Option<Arc<str>>,
 }
 
 #[derive(Deserialize)]
@@ -60,7 +62,7 @@ pub(super) fn open(path: &Path, shape: Shape) -> io::Result<Tail> {
         return Err(io::Error::other("what is in its place is not a plain file"));
     }
     let mut file = OpenOptions::new().create(true).truncate(false).read(true).write(true).open(path)?;
-    let tail = tail(&mut file, shape.anchor())?;
+    let tail = tail(&mut file, shape.anchor(), BLOCK)?;
     if file.metadata()?.len() != tail.len {
         file.set_len(tail.len)?;
     }
@@ -76,7 +78,8 @@ fn there(path: &Path) -> io::Result<Option<Metadata>> {
     }
 }
 
-fn tail(file: &mut File, anchor: &str) -> io::Result<Tail> {
+/// Reads a file from its end on, so much of it at once, until a line of the kind `anchor` is found.
+pub(crate) fn tail(file: &mut (impl Read + Seek), anchor: &str, block: u64) -> io::Result<Tail> {
     const NONE: Tail = Tail { len: 0, last: None };
     let (mut at, mut held) = (file.seek(SeekFrom::End(0))?, Vec::new());
     let mut tail = NONE;
@@ -100,8 +103,11 @@ fn tail(file: &mut File, anchor: &str) -> io::Result<Tail> {
         if at == 0 {
             return Ok(tail);
         }
+        if held.len() > LONGEST {
+            return Ok(NONE);
+        }
         // More each time: a line may be long.
-        let step = at.min(BLOCK.max(held.len() as u64));
+        let step = at.min(block.max(held.len() as u64));
         at -= step;
         let mut block = Vec::new();
         file.seek(SeekFrom::Start(at))?;
@@ -187,6 +193,16 @@ mod tests {
                 }
             }
         }
+    }
+
+    // What a project has in a transcript's place must not fill the memory.
+    #[test]
+    fn a_line_without_an_end_is_no_transcript() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("s.jsonl");
+        File::create(&path).unwrap().set_len(1 << 40).unwrap();
+        assert_eq!(open(&path, Shape::Claude).unwrap(), Tail { len: 0, last: None });
+        assert_eq!(fs::metadata(&path).unwrap().len(), 0);
     }
 
     #[test]

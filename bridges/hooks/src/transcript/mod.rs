@@ -12,6 +12,8 @@ mod file;
 mod keeper;
 mod lines;
 
+#[cfg(any(test, fuzzing))]
+pub(crate) use file::tail;
 pub(crate) use keeper::Keeper;
 
 use crate::hooks::Hooks;

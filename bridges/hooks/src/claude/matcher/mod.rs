@@ -25,7 +25,7 @@ impl Pattern for Expression {
 }
 
 /// Reads one.
-pub(super) fn read(text: Option<&str>) -> Matcher {
+pub(crate) fn read(text: Option<&str>) -> Matcher {
     let text = match text {
         None | Some("" | "*") => return Matcher::All,
         Some(text) => text,

@@ -10,7 +10,7 @@ use toml_edit::{DocumentMut, Item, Table, TableLike, TomlError, Value};
 
 /// Why a file was left as it is.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Trouble {
+pub(crate) enum Trouble {
     #[error("it cannot be read: {0}")]
     Read(io::Error),
     #[error("it cannot be written: {0}")]
@@ -45,7 +45,7 @@ pub(super) fn set(path: &Path, changes: &[(Vec<&str>, &str, &str)]) -> Result<()
 }
 
 /// The text with one value set in it.
-fn with(text: &str, tables: &[&str], key: &str, value: &str) -> Result<String, Trouble> {
+pub(crate) fn with(text: &str, tables: &[&str], key: &str, value: &str) -> Result<String, Trouble> {
     // The editor takes a byte order mark and carriage returns off, so it is asked about a text without them, and what it
     // changed there is changed here.
     let plain = text.strip_prefix('\u{feff}').unwrap_or(text).replace("\r\n", "\n");
@@ -82,7 +82,8 @@ fn common(one: impl Iterator<Item = char>, other: impl Iterator<Item = char>) ->
 fn place(text: &str, plain: usize) -> usize {
     let mark = if text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
     let bytes = &text.as_bytes()[mark..];
-    let kept = (0..bytes.len()).filter(|at| !bytes[*at..].starts_with(b"\r\n"));
+    // A line break is one place, that of its carriage return.
+    let kept = (0..bytes.len()).filter(|at| !bytes[..=*at].ends_with(b"\r\n"));
     kept.chain([bytes.len()]).nth(plain).map_or(text.len(), |at| mark + at)
 }
 
@@ -147,6 +148,7 @@ mod tests {
         let state = "[hooks.state.\"/h/.codex/hooks.json:stop:0:0\"]\n";
         for text in [
             "",
+            "\n",
             "# only a comment",
             "model = 'x'   # mine\n\n\n[projects.\"/p\"]\ntrust_level=\"trusted\"",
             "[hooks]\n\n[[hooks.Stop]]\n[[hooks.Stop.hooks]]\ntype = \"command\"\ncommand = '''a\nb'''\n\n[tui]\nx = {  a = 1 }\n# end\n",

@@ -65,7 +65,7 @@ pub(super) fn text(path: &Path, must_exist: bool, reports: &mut Vec<Report>) -> 
 }
 
 /// The handlers of a `hooks.json`.
-pub(super) fn hooks_json(path: &Path, text: &str, reports: &mut Vec<Report>) -> Vec<Handler> {
+pub(crate) fn hooks_json(path: &Path, text: &str, reports: &mut Vec<Report>) -> Vec<Handler> {
     let mut reader = Reader::new(path, text, "this file is");
     let handlers = match json::parse(text) {
         Ok(root) => whole(&mut reader, &Node::from_json(&root)),
@@ -118,7 +118,7 @@ fn whole(reader: &mut Reader<'_>, root: &Node) -> Result<Vec<Handler>, Rejected>
 }
 
 /// A `config.toml`, or, `of_administrator`, a `requirements.toml`.
-pub(super) fn config(path: &Path, text: &str, of_administrator: bool, reports: &mut Vec<Report>) -> Config {
+pub(crate) fn config(path: &Path, text: &str, of_administrator: bool, reports: &mut Vec<Report>) -> Config {
     let mut reader = Reader::new(path, text, "the hooks in this file are");
     let mut config = Config::default();
     match DeTable::parse(text) {

@@ -12,6 +12,10 @@ mod review;
 mod tree;
 mod trust;
 
+#[cfg(any(test, fuzzing))]
+pub(crate) use edit::with;
+#[cfg(any(test, fuzzing))]
+pub(crate) use file::{config, hooks_json};
 pub use layers::CodexLayers;
 pub use review::{CodexTrust, TrustError, TrustedHook};
 pub use trust::{Change, Changed, TrustStatus};
