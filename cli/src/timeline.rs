@@ -43,6 +43,8 @@ pub(crate) struct Timeline {
 struct Told {
     name: String,
     text: String,
+    /// Its `tool/call` was met.
+    sealed: bool,
     /// How long its proposals took.
     proposed: HashMap<HandlerId, u64>,
     /// What stands in its way was told.
@@ -86,6 +88,7 @@ impl Timeline {
             None => self.page.leave(),
         }
         let mut told = record.at.call.as_ref().and_then(|call| self.told.remove(call)).unwrap_or_default();
+        told.sealed |= matches!(record.body, Body::ToolCall(_));
         self.body(record, &mut told);
         if let Some(call) = &record.at.call {
             self.told.insert(call.clone(), told);
@@ -222,7 +225,8 @@ impl Timeline {
         let said = match body {
             // A call that a tool made was not in the model's message.
             Body::ToolCall(made) if !call.is_top() => {
-                self.turn.calls += 1;
+                // Resumed after a defer, it is sealed once more.
+                self.turn.calls += u64::from(self.told.get(call).is_none_or(|told| !told.sealed));
                 let text = match &made.arguments {
                     Arguments::Sealed { text } => arguments(text.text()),
                     Arguments::Refused { raw, .. } => arguments(raw),

@@ -205,6 +205,24 @@ fn questions_and_answers() {
     assert_eq!(text, "Bash        git push\n ? asks     which branch?\n ✗ refused  by you: none\n");
 }
 
+// A call of a body that was deferred and taken up again is sealed twice, and is one call.
+#[test]
+fn a_call_is_counted_once() {
+    let nested = At::call(1, 1, CallPath::top(0).nested(0));
+    let end = TurnEnd { reason: EndReason::Completed, dropped: vec![] };
+    let queued = PromptQueued { kind: QueueKind::Prompt, content: "go".into(), source: Source::User };
+    let text = shown(vec![
+        (At::session(), queued.into()),
+        (At::turn(1), TurnStart { takes: vec![Seq(0)] }.into()),
+        message(&[("Bash", r#"{"command":"ls"}"#)]),
+        (call(0), sealed("Bash", r#"{"command":"ls"}"#)),
+        (nested.clone(), sealed("Echo", r#"{"text":"x"}"#)),
+        (nested, sealed("Echo", r#"{"text":"x"}"#)),
+        (At::turn(1), end.into()),
+    ]);
+    assert!(text.contains(" 2 calls "), "{text}");
+}
+
 // C-BRIDGE-9: who defers a call, and that it was taken up again.
 #[test]
 fn a_deferred_call_is_shown_as_what_it_is() {
