@@ -102,7 +102,8 @@
 //! # The transcript
 //!
 //! `transcript_path` and `agent_transcript_path` name files that are written here, from the session's log, before a hook runs and
-//! when a turn is over or the host ends the session. `docs/transcripts.md` describes them; their shape is ours, since the client documents none. Whoever has
+//! when a turn is over or the host ends the session. `docs/transcripts.md` describes them; each has
+//! the [`Shape`] in which hooks of its client read, and is ours beyond that, since the clients document none. Whoever has
 //! records and no session writes such a file with [`Transcript`].
 //!
 //! # What it refuses to do

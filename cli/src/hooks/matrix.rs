@@ -152,6 +152,13 @@ const CODEX: &Elsewhere = &[
         "files in a format of the client's own",
         "files in the shape in which hooks read those (docs/transcripts.md), as long as the log when a hook starts",
     ),
+    ("`permission_mode`", "`default`, or `bypassPermissions` where nobody is ever asked", "`default`"),
+    (
+        "`tool_response` of a command",
+        "what it printed, as it came",
+        "what its result has as stdout, then stderr; Bash of this runtime leaves the last line breaks out",
+    ),
+    ("an integer in `tool_input` that 64 bits do not hold", "a double", "exact; in *exact* a double"),
     ("a hook's process", "leads a session", "leads a process group"),
     (
         "context of an `async` hook",
