@@ -452,9 +452,9 @@ fn project_folders(
     let home = layers.home().map(resolved);
     let (mut folders, mut untrusted) = (Vec::new(), None);
     for folder in project.folders() {
-        let own = folder.join(".codex");
+        let (own, counts) = (folder.join(".codex"), project.hooks_of(folder));
         // The user's own folder is no project's.
-        if !own.is_dir() || home.as_ref() == Some(&resolved(&own)) {
+        if !own.is_dir() || [&own, &counts].iter().any(|path| home.as_ref() == Some(&resolved(path))) {
             continue;
         }
         let trust = match layers.project_trusted {
@@ -463,7 +463,7 @@ fn project_folders(
         };
         let mut aside = Vec::new();
         let into = if trust == Trust::Trusted { &mut *reports } else { &mut aside };
-        let mut read = Folder::read(&project.hooks_of(folder), Scope::Project, into);
+        let mut read = Folder::read(&counts, Scope::Project, into);
         let path = match trust {
             Trust::Trusted => None,
             Trust::Refused(path) | Trust::Unsaid(path) => Some(path),

@@ -85,18 +85,24 @@ fn keys_of(folder: &Path) -> (String, String) {
 }
 
 /// The root of the repository that a checkout is a linked worktree of: its `.git` is a file that points to
-/// `REPOSITORY/.git/worktrees/NAME`.
+/// `REPOSITORY/.git/worktrees/NAME`, and a file there points back. Anyone can write the first into a folder of theirs, only the
+/// repository's owner the second: without it, a stranger's folder would be trusted as the repository is.
 fn repository(checkout: &Path) -> Option<PathBuf> {
     let pointer = checkout.join(MARKER);
-    let text = pointer
-        .metadata()
-        .ok()
-        .filter(fs::Metadata::is_file)
-        .and_then(|_| crate::report::read(&pointer).ok())?;
-    let text = str::from_utf8(&text[..text.len().min(POINTER)]).ok()?;
-    let target = plain(&checkout.join(text.trim().strip_prefix("gitdir:")?.trim()));
+    let target = plain(&checkout.join(pointed(&pointer)?.strip_prefix("gitdir:")?.trim()));
+    let back = target.join(pointed(&target.join("gitdir"))?);
+    if fs::canonicalize(back).ok()? != fs::canonicalize(pointer).ok()? {
+        return None;
+    }
     let worktrees = target.parent().filter(|parent| parent.ends_with(".git/worktrees"))?;
     worktrees.parent()?.parent().map(Path::to_owned)
+}
+
+/// What a file of git's points to.
+fn pointed(file: &Path) -> Option<String> {
+    let text = crate::report::read(file).ok()?;
+    let text = str::from_utf8(&text[..text.len().min(POINTER)]).ok()?;
+    Some(text.trim().to_owned())
 }
 
 /// Without `.` and `..`.

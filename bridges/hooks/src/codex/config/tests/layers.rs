@@ -125,9 +125,36 @@ fn a_linked_worktree_has_the_hooks_of_its_repository() {
     machine.put("tree/.git", &format!("gitdir: {}\n", machine.path("project/.git/worktrees/tree").display()));
     let project = fs::canonicalize(machine.path("project")).unwrap();
     machine.put("user/config.toml", &format!("[projects.{project:?}]\ntrust_level = \"trusted\"\n"));
+    let back = "project/.git/worktrees/tree/gitdir";
+    for pointer in [machine.path("tree/.git").display().to_string(), "../../../../tree/.git".into()] {
+        machine.put(back, &format!("{pointer}\n"));
+        assert_eq!(running(&machine.load_in("tree").0), ["of the repository"], "{pointer}");
+    }
     let (loaded, _) = machine.load_in("tree");
-    assert_eq!(running(&loaded), ["of the repository"]);
     assert_eq!(loaded.handlers[0].source.file, machine.path("project/.codex/hooks.json"));
+}
+
+// C-BRIDGE-1: what is trusted of a repository is not trusted of a folder that only says it belongs to it; its commands would run
+// there.
+#[test]
+fn a_folder_that_no_repository_knows_is_no_worktree_of_it() {
+    let machine = Machine::new()
+        .write("project/.codex/hooks.json", &hook("Stop", "./of-the-repository.sh"))
+        .write("tree/.codex/hooks.json", &hook("Stop", "of the stranger"))
+        .layers(|layers, _| layers.bypass_trust());
+    machine.put("tree/.git", &format!("gitdir: {}\n", machine.path("project/.git/worktrees/tree").display()));
+    let project = fs::canonicalize(machine.path("project")).unwrap();
+    machine.put("user/config.toml", &format!("[projects.{project:?}]\ntrust_level = \"trusted\"\n"));
+    for other in [None, Some("other/.git"), Some("project/.git")] {
+        if let Some(other) = other {
+            let other = machine.path(other).display().to_string();
+            machine.put("project/.git/worktrees/tree/gitdir", &other);
+        }
+        let (loaded, _) = machine.load_in("tree");
+        assert!(running(&loaded).is_empty(), "{other:?}");
+        let tree = fs::canonicalize(machine.path("tree")).unwrap();
+        assert_eq!(loaded.untrusted_project.as_deref(), tree.to_str());
+    }
 }
 
 #[test]
