@@ -4,7 +4,7 @@
 
 use super::{
     matcher::canonical,
-    payload::{APPLY_PATCH, BASH, alone},
+    payload::{APPLY_PATCH, BASH, alone, argument},
 };
 use crate::{
     answer::{Answer, Heard, Mapped, Verdict},
@@ -19,6 +19,9 @@ use portcullis_runtime::{
 
 /// What stands in the place of a call whose new arguments have no command.
 const NO_COMMAND: &str = "hook returned updatedInput without string field `command`";
+/// The same where it cannot be told which argument the command is.
+const NO_PLACE: &str =
+    "hook returned updatedInput, and which argument of this call is its command cannot be told";
 
 /// What PreToolUse says, about the call that it says it of: a denial in the model's words, new arguments in their place.
 pub(super) fn consider(answer: &mut Answer, at: At<'_>) {
@@ -38,8 +41,8 @@ pub(super) fn consider(answer: &mut Answer, at: At<'_>) {
 /// What the model reads in the place of a result.
 fn refusal(call: &Proposed, reason: &str) -> String {
     let tool = canonical(&call.tool.name);
-    match alone(tool, call.so_far.root()) {
-        Some((_, command)) => {
+    match alone(tool, Some(&call.tool), call.so_far.root()) {
+        Some(command) => {
             format!("Command blocked by PreToolUse hook: {reason}. Command: {command}")
         }
         None => format!("Tool call blocked by PreToolUse hook: {reason}. Tool: {tool}"),
@@ -55,7 +58,7 @@ fn arguments(call: &Proposed, input: &Frozen) -> Result<Frozen, String> {
     }
     let command = input.root().get("command").and_then(View::as_str);
     let command = command.ok_or(NO_COMMAND)?;
-    let key = alone(tool, old).map_or("command", |(key, _)| key);
+    let key = argument(tool, Some(&call.tool), old).ok_or(NO_PLACE)?;
     let mut new = String::from("{");
     let mut entry = |name: &str, write: &mut dyn FnMut(&mut String)| {
         if new.len() > 1 {

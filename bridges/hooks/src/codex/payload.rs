@@ -15,7 +15,7 @@ use crate::{
 };
 use portcullis_runtime::{
     Asking, Block, ChildStarting, Ending, Frozen, Kind, Outcome, Proposed, Returned, Scene, SessionEnded,
-    SessionId, Starting, Submitted, View,
+    SessionId, Starting, Submitted, ToolSpec, View,
 };
 use sha2::{Digest, Sha256};
 use std::{
@@ -65,20 +65,21 @@ struct Call<'c> {
     scene: &'c Scene,
     /// As hooks read it.
     tool: &'c str,
+    spec: Option<&'c ToolSpec>,
     /// `None` where there was no object.
     input: Option<View<'c>>,
 }
 
 impl<'c> Call<'c> {
-    fn new(scene: &'c Scene, tool: &'c str, input: Option<&'c Frozen>) -> Call<'c> {
-        Call { scene, tool: canonical(tool), input: input.map(Frozen::root) }
+    fn new(scene: &'c Scene, spec: &'c ToolSpec, input: &'c Frozen) -> Call<'c> {
+        Call { scene, tool: canonical(&spec.name), spec: Some(spec), input: Some(input.root()) }
     }
 
-    /// The directory it is for: its own where it names one, else the session's.
+    /// The directory it is for: its own where it names one and the tool heeds that, else the session's.
     fn cwd(self) -> PathBuf {
         let named = || self.input?.get("workdir")?.as_str().filter(|dir| !dir.is_empty());
         let session = &self.scene.session.cwd;
-        match named().filter(|_| self.tool == BASH) {
+        match named().filter(|_| self.tool == BASH && takes(self.spec, "workdir")) {
             Some(dir) => resolve(session, &dir),
             None => session.clone(),
         }
@@ -108,19 +109,20 @@ impl Bytes<'_> {
     }
 
     fn pre_tool_use(&self, input: &Proposed) -> Vec<u8> {
-        let call = Call::new(&input.scene, &input.tool.name, Some(&input.so_far));
+        let call = Call::new(&input.scene, &input.tool, &input.so_far);
         self.of_call(Event::PreToolUse, call).input(call).text("tool_use_id", &input.call_id).close()
     }
 
     /// It names no call, as in the client.
     fn permission_request(&self, input: &Asking) -> Vec<u8> {
         let call = &input.call;
-        let call = Call::new(&call.scene, &call.tool.name, Some(&call.arguments));
+        let call = Call::new(&call.scene, &call.tool, &call.arguments);
         self.of_call(Event::PermissionRequest, call).input_in_question(call).close()
     }
 
     fn post_tool_use(&self, input: &Returned) -> Vec<u8> {
-        let call = Call::new(&input.scene, &input.name, input.arguments.as_ref());
+        let (tool, input_of) = (canonical(&input.name), input.arguments.as_ref().map(Frozen::root));
+        let call = Call { scene: &input.scene, tool, spec: input.tool.as_deref(), input: input_of };
         let p = self.of_call(Event::PostToolUse, call).input(call).response(call.tool, &input.outcome);
         p.text("tool_use_id", &input.call_id).close()
     }
@@ -272,8 +274,8 @@ impl Payload<'_> {
             self.out.push_str("{}");
             return self;
         };
-        match alone(call.tool, input) {
-            Some((_, command)) => self.commanded(&command, None),
+        match alone(call.tool, call.spec, input) {
+            Some(command) => self.commanded(&command, None),
             None => self.value(input),
         }
         self
@@ -281,7 +283,7 @@ impl Payload<'_> {
 
     /// Before a person is asked, the model's reason for a command is told, and a patch is the part between its markers.
     fn input_in_question(mut self, call: Call<'_>) -> Self {
-        match call.input.and_then(|input| Some((input, alone(call.tool, input)?.1))) {
+        match call.input.and_then(|input| Some((input, alone(call.tool, call.spec, input)?))) {
             Some((input, command)) => {
                 self.key("tool_input");
                 let why = || ["justification", "description"].iter().find_map(|key| input.get(key)?.as_str());
@@ -395,14 +397,32 @@ impl Payload<'_> {
     }
 }
 
-/// What stands alone under `command`, a shell's or a patch, and the argument that it is.
-pub(super) fn alone<'v>(tool: &str, input: View<'v>) -> Option<(&'static str, Cow<'v, str>)> {
+/// What stands alone under `command`, a shell's or a patch.
+pub(super) fn alone<'v>(tool: &str, spec: Option<&ToolSpec>, input: View<'v>) -> Option<Cow<'v, str>> {
+    input.get(argument(tool, spec, input)?)?.as_str()
+}
+
+/// The argument that is a shell's command, or a patch. A name that the tool does not know is none of it, whatever the model
+/// wrote there: what a hook reads as the command has to be what runs. Nothing if several may be it.
+pub(super) fn argument(tool: &str, spec: Option<&ToolSpec>, input: View<'_>) -> Option<&'static str> {
     let named: &[&'static str] = match tool {
         BASH => &["command", "cmd"],
         APPLY_PATCH => &["command", "input", "patch"],
         _ => return None,
     };
-    named.iter().find_map(|key| Some((*key, input.get(key)?.as_str()?)))
+    let known = || named.iter().copied().filter(|key| takes(spec, key));
+    let mut given = known().filter(|key| input.get(key).is_some());
+    match (given.next(), given.next()) {
+        (None, _) => known().next(),
+        (Some(only), None) => Some(only),
+        (Some(_), Some(_)) => None,
+    }
+}
+
+/// Whether a tool knows an argument of this name; one that names none of its arguments may know any.
+fn takes(spec: Option<&ToolSpec>, key: &str) -> bool {
+    let named = spec.and_then(|spec| spec.schema.root().get("properties"));
+    named.is_none_or(|named| named.is_empty() || named.get(key).is_some())
 }
 
 /// What a command printed, of its result as data: a text, or stdout and, on a line of its own, stderr.

@@ -29,6 +29,7 @@ pub(crate) enum Trouble {
 
 /// Sets texts in a TOML file, each in a table that is found by its keys. The file is made if there is none.
 pub(super) fn set(path: &Path, changes: &[(Vec<&str>, &str, &str)]) -> Result<(), Trouble> {
+    let _held = if changes.is_empty() { None } else { hold(path) };
     let before = match report::read(path) {
         Ok(bytes) => String::from_utf8(bytes).map_err(|_| Trouble::NotText)?,
         Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
@@ -112,6 +113,17 @@ fn put(table: &mut dyn TableLike, tables: &[&str], key: &str, value: &str) -> Re
 
 fn found<'t>(item: &'t Item, tables: &[&str], key: &str) -> Option<&'t str> {
     tables.iter().chain([&key]).try_fold(item, |item, key| item.as_table_like()?.get(key))?.as_str()
+}
+
+/// Keeps others who approve something from a file's folder, so that what two write at once is both there. Where a folder cannot be
+/// locked, nothing keeps them.
+pub(super) fn hold(path: &Path) -> Option<fs::File> {
+    let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let folder = path.parent()?;
+    fs::create_dir_all(folder).ok()?;
+    let folder = fs::File::open(folder).ok()?;
+    folder.lock().ok()?;
+    Some(folder)
 }
 
 /// Puts a file in the place of another in one step, with its mode. Where a link points to it, the link stays.

@@ -102,6 +102,18 @@ impl Handler {
         }
     }
 
+    /// All that it runs: of a tool, its input as well.
+    pub(super) fn in_full(&self) -> String {
+        let mut out = self.line_of_work();
+        if let Work::Tool { input, .. } = &self.work
+            && input.entries().is_some_and(|entries| !entries.is_empty())
+        {
+            out.push(' ');
+            input.write(&mut out, false);
+        }
+        out
+    }
+
     /// What is trusted when it is trusted: compact JSON with sorted keys, the same from either kind of file.
     pub(crate) fn identity(&self) -> String {
         let text = |text: &str| Value::Text(text.to_owned());

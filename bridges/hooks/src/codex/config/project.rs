@@ -33,6 +33,10 @@ pub(super) enum Trust {
 impl Project {
     /// Looks for the nearest folder that has one of the markers; without one the working directory is the project.
     pub(super) fn find(dir: &Path, markers: Option<&[String]>) -> Project {
+        // What `..` leads to is for the file system to say: past a link, it is not the folder before it.
+        let goes_up = dir.components().any(|part| part == Component::ParentDir);
+        let led = goes_up.then(|| fs::canonicalize(dir).unwrap_or_else(|_| plain(dir)));
+        let dir = led.as_deref().unwrap_or(dir);
         let marked = |folder: &&Path| match markers {
             Some(markers) => markers.iter().any(|marker| folder.join(marker).exists()),
             None => folder.join(MARKER).exists(),
@@ -67,21 +71,20 @@ impl Project {
         match keys.filter_map(|key| said.get(&key).map(|level| (key, level))).next() {
             Some((_, level)) if level == "trusted" => Trust::Trusted,
             Some((key, _)) => Trust::Refused(key),
-            None => Trust::Unsaid(keys_of(repository.unwrap_or(root)).0),
+            None => Trust::Unsaid(resolved(repository.unwrap_or(root)).to_string_lossy().into_owned()),
         }
     }
 }
 
-/// A path under which something may be said of a folder: with its links resolved, and as it is.
+/// The paths under which something may be said of a folder: with its links resolved, and as it is. Of one that is not UTF-8
+/// nothing can be said.
 fn keys(folder: &Path) -> impl Iterator<Item = String> + use<> {
-    let (first, second) = keys_of(folder);
-    let second = Some(second).filter(|second| *second != first);
-    std::iter::once(first).chain(second)
+    let both = [resolved(folder), folder.to_owned()];
+    both.into_iter().filter_map(|path| path.into_os_string().into_string().ok())
 }
 
-fn keys_of(folder: &Path) -> (String, String) {
-    let resolved = fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
-    (resolved.to_string_lossy().into_owned(), folder.to_string_lossy().into_owned())
+fn resolved(folder: &Path) -> PathBuf {
+    fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned())
 }
 
 /// The root of the repository that a checkout is a linked worktree of: its `.git` is a file that points to

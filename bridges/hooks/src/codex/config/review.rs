@@ -51,7 +51,7 @@ pub struct TrustedHook {
     pub event: &'static str,
     /// Its matcher, as written, where the event has something to match.
     pub matcher: Option<String>,
-    /// What it runs, as written; of a tool, `SERVER/TOOL`.
+    /// What it runs, as written; of a tool, `SERVER/TOOL` and its input as JSON, if it has any.
     pub command: String,
     /// Where it stands.
     pub file: PathBuf,
@@ -186,7 +186,7 @@ fn of(placed: &Placed, loaded: &Loaded, dir: &Path) -> TrustedHook {
         key: key.clone(),
         event: handler.event.name(),
         matcher: handler.matcher_text.as_deref().map(str::to_owned),
-        command: handler.line_of_work(),
+        command: handler.in_full(),
         file: source.file.clone(),
         line: handler.line,
         hash: placed.hash.clone(),

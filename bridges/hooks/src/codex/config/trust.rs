@@ -139,6 +139,7 @@ impl Record {
         texts: &[String],
         plugins: &[(String, String)],
     ) -> Result<(), edit::Trouble> {
+        let _held = edit::hold(path);
         let mut all = Record::load(path).map_err(edit::Trouble::Record)?;
         all.texts.extend(texts.iter().map(|text| (sha256(text.as_bytes()), text.clone())));
         all.plugins.extend(plugins.iter().cloned());

@@ -113,6 +113,33 @@ fn of_a_command_the_text_alone_can_be_changed_and_of_another_call_everything() {
     }
 }
 
+// C-PIPE-9, C-BRIDGE-1: what a hook reads, and changes, is what runs, whatever the model wrote beside it.
+#[test]
+fn the_command_is_the_one_that_the_tool_knows() {
+    const CMD: &str = r#"{"type":"object","properties":{"cmd":{}}}"#;
+    const DIFF: &str = r#"{"type":"object","properties":{"diff":{}}}"#;
+    let open = r#"{"type":"object"}"#;
+    let both = r#"{"command":"echo ok","cmd":"rm -rf /"}"#;
+    for (tool, schema, arguments, read, new) in [
+        ("exec_command", CMD, both, Some("rm -rf /"), Some(r#"{"command":"echo ok","cmd":"b"}"#)),
+        ("exec_command", CMD, "{}", None, Some(r#"{"cmd":"b"}"#)),
+        ("shell", open, r#"{"command":["rm"],"cmd":"echo ok"}"#, None, None),
+        ("shell", open, r#"{"command":["rm"]}"#, None, Some(r#"{"command":"b"}"#)),
+        ("exec_command", open, both, None, None),
+        ("apply_patch", DIFF, r#"{"diff":"bad","patch":"good"}"#, None, None),
+    ] {
+        let spec = ToolSpec::new(tool, "", frozen(schema)).unwrap();
+        let key = CallKey { turn: 1, step: 1, call: CallPath::top(0) };
+        let call = Proposed::new(scene(), key, "call_1".into(), Arc::new(spec), frozen(arguments));
+        let seen = alone(canonical(tool), Some(&call.tool), call.so_far.root());
+        assert_eq!(seen.as_deref(), read, "{tool} {arguments}");
+        let mut answer = Answer { rewrite: Some(frozen(r#"{"command":"b"}"#)), ..Answer::default() };
+        consider(&mut answer, At::PreToolUse(&call));
+        assert_eq!(answer.rewrite.as_ref().map(Frozen::text), new, "{tool} {arguments}");
+        assert_eq!(answer.verdict.is_some(), new.is_none(), "what cannot be changed does not run");
+    }
+}
+
 // C-BRIDGE-2
 #[test]
 fn a_person_is_asked_for_the_reason_given() {

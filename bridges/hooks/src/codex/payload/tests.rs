@@ -390,3 +390,19 @@ fn a_turn_has_one_name_and_no_other_turn_has_it() {
         assert_eq!((&parts[..], name.as_bytes()[14]), (&[8, 4, 4, 4, 12][..], b'8'), "{name}");
     }
 }
+
+// C-BRIDGE-1: a folder that the tool does not heed is not where its command runs.
+#[test]
+fn a_call_is_for_the_folder_that_its_tool_heeds() {
+    for (properties, cwd) in
+        [("", "/safe"), (r#""command":{}"#, "/work"), (r#""command":{},"workdir":{}"#, "/safe")]
+    {
+        let schema = frozen(&format!(r#"{{"type":"object","properties":{{{properties}}}}}"#));
+        let spec = Arc::new(ToolSpec::new("shell", "", schema).unwrap());
+        let arguments = frozen(r#"{"command":"rm -rf *","workdir":"/safe"}"#);
+        let call = Proposed::new(root(), key(), "call_1".into(), spec, arguments);
+        let bytes = of(Event::PreToolUse, At::PreToolUse(&call), strict());
+        let text = String::from_utf8(bytes).unwrap();
+        assert!(text.contains(&format!(r#""cwd":"{cwd}""#)), "{properties}: {text}");
+    }
+}

@@ -157,6 +157,35 @@ fn a_folder_that_no_repository_knows_is_no_worktree_of_it() {
     }
 }
 
+// C-BRIDGE-1
+#[cfg(unix)]
+#[test]
+fn a_way_up_leads_where_the_file_system_says() {
+    let machine = Machine::new()
+        .write("project/.codex/hooks.json", &hook("Stop", "before the link"))
+        .write("other/in/side/.keep", "")
+        .write("other/in/.codex/hooks.json", &hook("Stop", "behind the link"))
+        .layers(|layers, _| layers.bypass_trust().trust_project());
+    std::os::unix::fs::symlink(machine.path("other/in/side"), machine.path("project/link")).unwrap();
+    assert_eq!(running(&machine.load_in("project/link/..").0), ["behind the link"]);
+    assert_eq!(running(&machine.load_in("project/none/..").0), ["before the link"]);
+}
+
+// C-BRIDGE-1
+#[cfg(target_os = "linux")]
+#[test]
+fn a_project_whose_path_is_no_text_is_not_the_one_that_looks_like_it() {
+    use std::os::unix::ffi::OsStrExt;
+    let machine = Machine::new().layers(|layers, _| layers.bypass_trust());
+    let odd = machine.root.path().join(std::ffi::OsStr::from_bytes(b"p\xff"));
+    fs::create_dir_all(odd.join(".codex")).unwrap();
+    fs::write(odd.join(".codex/hooks.json"), hook("Stop", "x")).unwrap();
+    let looks = fs::canonicalize(&odd).unwrap().to_string_lossy().into_owned();
+    machine.put("user/config.toml", &format!("[projects.{looks:?}]\ntrust_level = \"trusted\"\n"));
+    let loaded = load(&odd, &machine.layers, &mut Vec::new());
+    assert!(running(&loaded).is_empty() && loaded.untrusted_project == Some(looks));
+}
+
 #[test]
 fn the_users_own_folder_is_no_projects() {
     let machine = Machine::new()

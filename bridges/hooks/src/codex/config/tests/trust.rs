@@ -77,6 +77,39 @@ fn what_is_approved_is_what_was_reviewed() {
 }
 
 // C-BRIDGE-1
+#[cfg(unix)]
+#[test]
+fn who_approves_at_the_same_time_loses_nothing() {
+    let many: Vec<String> = (0..8).map(|i| format!(r#"{{"type":"command","command":"./{i}.sh"}}"#)).collect();
+    let text = format!(r#"{{"hooks":{{"Stop":[{{"hooks":[{}]}}]}}}}"#, many.join(","));
+    let machine = Machine::new().write("user/hooks.json", &text);
+    let (trust, all) = (machine.review(), std::sync::Barrier::new(many.len()));
+    std::thread::scope(|scope| {
+        for hook in trust.hooks() {
+            scope.spawn(|| {
+                all.wait();
+                trust.approve(&[&hook.key]).unwrap();
+            });
+        }
+    });
+    assert_eq!(machine.statuses(), [TrustStatus::Trusted; 8]);
+    machine.put("user/hooks.json", &text.replace(".sh", ".py"));
+    assert!(machine.review().hooks().iter().all(|hook| matches!(hook.changed, Changed::Known(_))));
+}
+
+// C-BRIDGE-1: who trusts a tool's call has read all of it.
+#[test]
+fn a_tool_is_reviewed_with_its_input() {
+    let tool = |input: &str| {
+        let text = r#"{"hooks":{"Stop":[{"hooks":[{"type":"mcp_tool","server":"s","tool":"run"INPUT}]}]}}"#;
+        let machine = Machine::new().write("user/hooks.json", &text.replace("INPUT", input));
+        machine.review().hooks()[0].command.clone()
+    };
+    assert_eq!(tool(r#","input":{"z":["rm", "-rf"],"a":1}"#), r#"s/run {"z":["rm","-rf"],"a":1}"#);
+    assert_eq!((tool(""), tool(r#","input":{}"#)), ("s/run".into(), "s/run".into()));
+}
+
+// C-BRIDGE-1
 #[test]
 fn the_states_are_the_clients_own() {
     let machine = Machine::new().write("user/hooks.json", STOP);
