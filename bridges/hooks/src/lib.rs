@@ -1,8 +1,9 @@
-//! Shell hooks on the public seams: an unmodified hook configuration of Claude Code runs as that client runs it.
+//! Shell hooks on the public seams: an unmodified hook configuration of Claude Code or of Codex runs as that client runs it.
 //!
-//! [`ClaudeHooks::load`] reads a project's files and gives an [`Extension`](portcullis_runtime::Extension) to mount, with a
-//! list of [`Report`]s about what in the files will not run, or not as it reads. Each hook command is one handler: it has
-//! its own decision, time limit and two records, `hook/invoked` and `hook/result`.
+//! [`ClaudeHooks::load`] and [`CodexHooks::load`] read a project's files and give an [`Extension`](portcullis_runtime::Extension)
+//! to mount, with a list of [`Report`]s about what in the files will not run, or not as it reads. Each hook command is one handler: it
+//! has its own decision, time limit and two records, `hook/invoked` and `hook/result`. Hooks of both clients may be mounted in one
+//! session: what each says joins the same fold.
 //!
 //! ```
 //! use portcullis_hooks::{ClaudeHooks, Severity};
@@ -28,7 +29,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # What runs
+//! # What runs: Claude Code
 //!
 //! | event | point | it can |
 //! |---|---|---|
@@ -61,14 +62,38 @@
 //! nothing, unless it or the host ([`OnFailure`]) says that a failure blocks. A hook that ran into its time limit never
 //! decides; it and all it started are ended.
 //!
-//! `permissions` in the same files count, too: `deny` rules become a guard, which no hook can override, `ask` rules a voice
+//! `permissions` in Claude Code's files count, too: `deny` rules become a guard, which no hook can override, `ask` rules a voice
 //! in the gate. A rule on a command compares text, for the command and for each part of it; it is no sandbox.
 //!
 //! What should hold beside the files, for all hooks or for some, is said in a `portcullis.toml` ([`Overlays`]) or by the host
 //! ([`Options`]): fidelity, what a failure means, time limits, how many processes live at a time, and shadow, in which a hook runs
 //! and is recorded and nothing it says counts.
 //!
-//! # Where it differs from the client
+//! # What runs: Codex
+//!
+//! | event | point | it can |
+//! |---|---|---|
+//! | SessionStart | `agent/session-start` | add context, end the first turn |
+//! | UserPromptSubmit | `agent/prompt-submit` | block, add context, halt |
+//! | PreToolUse | `tools/rewrite` | replace the arguments, deny, add context; ask in [`Fidelity::Strict`] |
+//! | PermissionRequest | `tools/permission` | allow, deny |
+//! | PostToolUse | `tools/post-execute`, completed calls and commands that failed | put feedback in the result's place, add context |
+//! | Stop | `agent/turn-continuation` | ask for another step, halt |
+//! | SubagentStart | `subagent/start` | add context to the subagent's first request |
+//! | SubagentStop | `agent/turn-continuation` of the subagent | ask for another step, halt the subagent's turn |
+//! | PreCompact | `agent/compaction` | leave the conversation as it is and end the turn |
+//! | PostCompact | `agent/compacted` | end the turn |
+//! | Interrupt | `agent/turn-end`, turns that were cancelled, or that a hook ended around a compaction | be told |
+//! | SessionEnd | `agent/session-end` | be told |
+//!
+//! Its hooks are defined in `hooks.json` and under `[hooks]` in `config.toml`, of the administrator, the system, the user, the folders of a
+//! project, this run and plugins ([`CodexLayers`]). They run only if their user trusts the project and each of them, as it stands there:
+//! [`CodexTrust`] reviews and approves. Command handlers run in the user's own shell, with `timeout`, `async` and
+//! `additionalContextLimit`; a handler of type `mcp_tool` calls a tool of the host's. The client skips handlers of type `prompt` and `agent`, and
+//! so are they here. Answers have a schema: a field too many, or a value of the wrong kind, voids all of an answer. Text that is too long
+//! for the model is kept in a file below the folder for temporary files, and the model reads its beginning and end.
+//!
+//! # Where it differs from Claude Code
 //!
 //! - Hooks run one after another in configuration order, and the client's run at once: verdicts are the same, the text that
 //!   wins among equals is the last in order, not the last to finish. Each hook's context is one text of its own.
@@ -98,6 +123,27 @@
 //!   code 2 is said to wake the model: the host then steers the open turn with it, or opens one. `asyncTimeout` is a limit beside
 //!   the hook's own.
 //! - An expression as matcher whose matching could take exponentially long is refused, and reported.
+//!
+//! # Where it differs from Codex
+//!
+//! - Hooks run one after another in configuration order, and the client's run at once: verdicts are the same. Of several rewrites the last
+//!   in order counts, not the last to finish; of several denials the last one's reason, not the first one's. Feedback of several hooks
+//!   stands line by line, without empty lines between.
+//! - A hook leads a process group, not a session.
+//! - [`Fidelity::Strict`] honours a deny or block that does not say why, exit code 2 without text, and `permissionDecision: ask`, all of which
+//!   the client loses; and a hook is sent integers of any size exactly.
+//! - After a rewrite the model reads the arguments that ran; in the client it reads its own.
+//! - Context of a call's hooks stands behind the last result of the step, not between calls and results. Empty context is none, and what
+//!   comes with a blocked prompt is dropped with it.
+//! - A turn is kept from stopping eight times in a row at most, unless the host says otherwise; in the client there is no limit. Steering
+//!   that a hook blocks is dropped, and the turn goes on.
+//! - UserPromptSubmit does not run of what a subagent is asked: no user sends that. PreModelRequest and PostModelRequest do not run.
+//! - Nobody waits for Interrupt hooks, and they hold up nothing; their records, and those of hooks in the background, go to the host
+//!   ([`Options::late`]). What one in the background says waits for the next request there is, and wakes no turn that is over.
+//! - Files are changed by `Write` and `Edit` here, and by `apply_patch` in the client: a matcher for one of the three finds each of them.
+//! - `session_id` and `agent_id` are the sessions' names here, `turn_id` is derived from them; `permission_mode` is always `default`,
+//!   `model` the name of what answers in the session.
+//! - Trust in a plugin's hooks is kept with a fingerprint of its folder that is ours, in a file of our own ([`CodexLayers::record_file`]).
 //!
 //! # The transcript
 //!
@@ -164,5 +210,5 @@ pub use transcript::{Shape, Transcript};
 /// described in `docs/hook-cases.md`; `portcullis hooks matrix` is made of it, and each entry is a test.
 pub const CLAUDE_VECTORS: &str = include_str!("../vectors/claude.json");
 
-/// The same of Codex.
+/// What Codex does with hooks, and what is done here, as [`CLAUDE_VECTORS`] is for its sibling.
 pub const CODEX_VECTORS: &str = include_str!("../vectors/codex.json");

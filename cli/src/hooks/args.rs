@@ -33,8 +33,8 @@ pub(crate) enum HooksMode {
     /// has changed about it since it was trusted, and asks on a terminal. What is approved is written where Codex keeps it,
     /// and counts for Codex, too.
     Trust(TrustArgs),
-    /// Prints what the client does with hooks, situation by situation, and what is done here, as Markdown
-    Matrix,
+    /// Prints what the clients do with hooks, situation by situation, and what is done here, as Markdown
+    Matrix(MatrixArgs),
 }
 
 /// Which files count beside the project's.
@@ -222,6 +222,14 @@ impl From<FidelityArg> for Fidelity {
             FidelityArg::Exact => Fidelity::Exact,
         }
     }
+}
+
+/// The arguments of `hooks matrix`.
+#[derive(Debug, Args)]
+pub(crate) struct MatrixArgs {
+    /// Only these clients, in this order: claude, codex
+    #[arg(long, value_name = "LIST", value_enum, value_delimiter = ',', default_value = "claude,codex")]
+    pub(crate) dialect: Vec<DialectArg>,
 }
 
 /// The arguments of `hooks test`.

@@ -20,7 +20,7 @@ pub(crate) async fn hooks(args: HooksArgs) -> Result<ExitCode, Problem> {
         HooksMode::Test(args) => test::test(args).await,
         HooksMode::Check(args) => check::check(&args),
         HooksMode::Trust(args) => trust::trust(&args),
-        HooksMode::Matrix => matrix::matrix(),
+        HooksMode::Matrix(args) => matrix::matrix(&args),
         HooksMode::Explain(args) => explain::explain(args).await,
     }
 }

@@ -171,7 +171,7 @@ pub(super) struct Feed {
     pub(super) model_says: Option<String>,
 }
 
-const KNOWN: [&str; 32] = [
+const KNOWN: [&str; 33] = [
     "id",
     "title",
     "kind",
@@ -196,6 +196,7 @@ const KNOWN: [&str; 32] = [
     "hooks_config",
     "hooks_config_file",
     "layers",
+    "trust",
     "env",
     "guard_rules",
     "model_says",

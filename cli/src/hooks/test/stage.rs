@@ -41,7 +41,30 @@ struct Layer {
     scope: String,
     config: Box<RawValue>,
     #[serde(default)]
+    format: Format,
+    #[serde(default)]
     plugin_root: Option<String>,
+}
+
+/// In which of its formats a client is given a configuration, if it has two.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Format {
+    #[default]
+    Json,
+    Toml,
+}
+
+/// What is trusted without a word of the user's in their `config.toml`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Trust {
+    /// The project and each hook: what most cases are about is what hooks do.
+    #[default]
+    All,
+    /// The project alone.
+    Project,
+    None,
 }
 
 impl Stage {
@@ -71,11 +94,7 @@ impl Stage {
         let mut place_of = Places {
             state: root.join("state"),
             project: project.clone(),
-            files: match feed.dialect {
-                DialectArg::Claude => Files::Claude(Layers::none()),
-                // A case is about what hooks do, not about who trusts them.
-                DialectArg::Codex => Files::Codex(CodexLayers::none().trust_project().bypass_trust()),
-            },
+            files: files(feed.dialect, case.get("trust")?)?,
             home,
         };
         fs::create_dir_all(&place_of.state).map_err(failed)?;
@@ -89,26 +108,29 @@ impl Stage {
             Ok::<_, String>(replace(&bytes, CASE_DIR.as_bytes(), place.as_bytes()))
         };
         let named = case.text("hooks_config_file")?;
-        let toml = named.as_deref().is_some_and(|name| name.ends_with(".toml"));
+        let format = match named.as_deref() {
+            Some(name) if name.ends_with(".toml") => Format::Toml,
+            _ => Format::Json,
+        };
         let whole = match (case.raw("hooks_config"), named) {
             (Some(_), Some(_)) => {
                 return Err("a case has `hooks_config` or `hooks_config_file`, not both".into());
             }
-            (Some(config), None) => Some(here(config).into_bytes()),
+            (Some(config), None) => Some(here(&file_text(config)).into_bytes()),
             (None, Some(file)) => Some(raw(file)?),
             (None, None) => None,
         };
         match (whole, case.get::<Vec<Layer>>("layers")?) {
             (Some(config), None) => match plugin_root {
                 Some(root) => place_of.plugin("case", root, &config),
-                None => place_of.settings("project", &config, toml),
+                None => place_of.settings("project", &config, format),
             }
             .map_err(failed)?,
             (None, Some(layers)) => {
                 for layer in layers {
-                    let config = here(layer.config.get());
+                    let config = here(&file_text(layer.config.get()));
                     let root = layer.plugin_root.map(|root| PathBuf::from(here(&root)));
-                    place_of.layer(&layer.scope, root, config.as_bytes())?;
+                    place_of.layer(&layer.scope, root, config.as_bytes(), layer.format)?;
                 }
             }
             _ => return Err("a case has `hooks_config`, `hooks_config_file` or `layers`, one of them".into()),
@@ -185,29 +207,44 @@ struct Places {
 }
 
 impl Places {
-    fn layer(&mut self, scope: &str, root: Option<PathBuf>, config: &[u8]) -> Result<(), String> {
+    fn layer(
+        &mut self,
+        scope: &str,
+        root: Option<PathBuf>,
+        config: &[u8],
+        format: Format,
+    ) -> Result<(), String> {
         let failed = |error: io::Error| format!("the layer `{scope}` could not be set up: {error}");
         match (scope.strip_prefix("plugin:"), root) {
             (Some(name), Some(root)) => self.plugin(name, root, config).map_err(failed),
             (Some(_), None) => Err(format!("the layer `{scope}` needs a `plugin_root`")),
-            (None, _) if matches!(scope, "user" | "project" | "managed") || self.has_local(scope) => {
-                self.settings(scope, config, false).map_err(failed)
-            }
+            (None, _) if self.has(scope) => match (&self.files, format) {
+                (Files::Claude(_), Format::Toml) => Err("this client has no settings in TOML".into()),
+                _ => self.settings(scope, config, format).map_err(failed),
+            },
             _ => Err(format!("there is no layer `{scope}`")),
         }
     }
 
-    fn has_local(&self, scope: &str) -> bool {
-        scope == "local" && matches!(self.files, Files::Claude(_))
+    fn has(&self, scope: &str) -> bool {
+        let own = match &self.files {
+            Files::Claude(_) => "local",
+            Files::Codex(_) => "system",
+        };
+        matches!(scope, "user" | "project" | "managed" | "flags") || scope == own
     }
 
-    /// `toml`: in the client's other format, if it has two.
-    fn settings(&mut self, scope: &str, config: &[u8], toml: bool) -> io::Result<()> {
+    fn settings(&mut self, scope: &str, config: &[u8], format: Format) -> io::Result<()> {
         let home = self.home.clone().unwrap_or_else(|| self.state.join("home"));
         let file = match (&mut self.files, scope) {
             (Files::Claude(layers), "user") => layers.user.insert(home.join(".claude/settings.json")).clone(),
             (Files::Claude(layers), "managed") => {
                 layers.managed.insert(self.state.join("managed-settings.json")).clone()
+            }
+            (Files::Claude(layers), "flags") => {
+                let file = self.state.join("flag-settings.json");
+                *layers = layers.clone().flag(&file);
+                file
             }
             (Files::Claude(layers), "local") => {
                 layers.local = true;
@@ -220,15 +257,23 @@ impl Places {
             (Files::Codex(layers), "managed") => {
                 layers.managed.insert(self.state.join("requirements.toml")).clone()
             }
+            (Files::Codex(layers), "flags") => {
+                layers.flags = Some(String::from_utf8_lossy(config).into_owned());
+                return Ok(());
+            }
             (Files::Codex(layers), scope) => {
                 let folder = match scope {
+                    "system" => layers.system.insert(self.state.join("etc/codex")).clone(),
                     "user" => layers.user.insert(home.join(".codex")).clone(),
                     _ => {
                         layers.project = true;
                         self.project.join(".codex")
                     }
                 };
-                folder.join(if toml { "config.toml" } else { "hooks.json" })
+                folder.join(match format {
+                    Format::Json => "hooks.json",
+                    Format::Toml => "config.toml",
+                })
             }
         };
         write(&file, config)
@@ -243,6 +288,25 @@ impl Places {
         plugins.push(PluginLayer::new(name, root).file(&file));
         write(&file, config)
     }
+}
+
+/// No file yet, with what is trusted of those to come.
+fn files(dialect: DialectArg, trust: Option<Trust>) -> Result<Files, String> {
+    let layers = CodexLayers::none();
+    match (dialect, trust) {
+        (DialectArg::Claude, None) => Ok(Files::Claude(Layers::none())),
+        (DialectArg::Claude, Some(_)) => Err("`trust` is of Codex, whose users trust each hook".into()),
+        (DialectArg::Codex, trust) => Ok(Files::Codex(match trust.unwrap_or_default() {
+            Trust::All => layers.trust_project().bypass_trust(),
+            Trust::Project => layers.trust_project(),
+            Trust::None => layers,
+        })),
+    }
+}
+
+/// What stands in a configuration's file: a text as it is, anything else as JSON.
+fn file_text(config: &str) -> String {
+    serde_json::from_str(config).unwrap_or_else(|_| config.to_owned())
 }
 
 fn write(file: &Path, bytes: &[u8]) -> io::Result<()> {
