@@ -105,6 +105,7 @@ fn span(scene: &Scene) -> tracing::Span {
 
 async fn finish(hook: &Hook, scene: &Scene, name: &str, mut ran: Ran, behind: Option<&str>) -> Late {
     if let Ran::Process(Ok(finished)) = &mut ran
+        && hook.house.dialect.lets_go()
         && had_gone(finished)
     {
         // What it said before is no part of what it says.

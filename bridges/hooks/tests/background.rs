@@ -2,7 +2,7 @@
 
 mod support;
 
-use portcullis_hooks::Late;
+use portcullis_hooks::{CodexHooks, CodexLayers, Late, Options};
 use portcullis_runtime::*;
 use std::{
     sync::mpsc::{Receiver, channel},
@@ -22,8 +22,18 @@ fn start<S: Seam>(
     let tell = std::sync::Mutex::new(tell);
     let options = project.options.clone().late(move |late| tell.lock().unwrap().send(late).unwrap());
     let (hooks, _) = portcullis_hooks::ClaudeHooks::load_with(project.path(), options);
+    start_of::<S>(&hooks, &told, input, meanwhile);
+}
+
+/// The same with hooks of any client.
+fn start_of<S: Seam>(
+    hooks: &std::sync::Arc<portcullis_hooks::Hooks>,
+    told: &Receiver<Late>,
+    input: S::Input,
+    meanwhile: impl FnOnce(&Receiver<Late>, Vec<Reply<S::Decision>>),
+) {
     let mut table = Table::new();
-    table.register("claude", |at| hooks.clone().register(at));
+    table.register(hooks.dialect(), |at| hooks.clone().register(at));
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let replies = tokio::task::LocalSet::new().block_on(&runtime, async {
         let mut replies = Vec::new();
@@ -32,7 +42,7 @@ fn start<S: Seam>(
         }
         replies
     });
-    meanwhile(&told, replies);
+    meanwhile(told, replies);
 }
 
 fn returned(project: &Project) -> Returned {
@@ -167,5 +177,32 @@ fn another_first_line_changes_nothing() {
         let command = format!("echo '{line}'; echo no >&2; exit 2");
         let seen = Project::hook("PreToolUse", &command).pre("Bash", "{}");
         assert_eq!(support::gate(&seen.decisions[0]).0, "deny", "{line}");
+    }
+}
+
+// C-BRIDGE-1: Codex has no first line with which a hook goes there, so it is part of what the hook says.
+#[test]
+fn of_codex_a_first_line_is_no_other_than_the_rest() {
+    for (first, told_later) in [("", &["later"][..]), (r#"{"async":true}\n"#, &[])] {
+        let project = Project::new("{}");
+        std::fs::create_dir_all(project.path().join(".codex")).unwrap();
+        let said = format!(
+            r#"printf '{first}{{"hookSpecificOutput":{{"hookEventName":"PostToolUse","additionalContext":"later"}}}}'"#
+        );
+        let hook = format!(
+            "[[hooks.PostToolUse]]\n[[hooks.PostToolUse.hooks]]\ntype = 'command'\nasync = true\ncommand = {said:?}\n"
+        );
+        std::fs::write(project.path().join(".codex/config.toml"), hook).unwrap();
+        let (tell, told) = channel();
+        let tell = std::sync::Mutex::new(tell);
+        let layers = CodexLayers::default().trust_project().bypass_trust();
+        let options =
+            Options::new().layers(layers).late(move |late| tell.lock().unwrap().send(late).unwrap());
+        let (hooks, _) = CodexHooks::load_with(project.path(), options);
+        start_of::<PostExecute>(&hooks, &told, returned(&project), |told, _| {
+            let late = told.recv_timeout(PATIENCE).unwrap();
+            let context: Vec<&str> = late.context.iter().map(|text| &**text).collect();
+            assert_eq!(context, told_later, "{first}");
+        });
     }
 }
