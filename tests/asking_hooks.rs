@@ -90,7 +90,8 @@ fn own(log: &[Arc<Record>], kind: &str) -> Vec<Frozen> {
 #[tokio::test]
 async fn a_model_denies_a_call_and_ends_the_turn() {
     let model = model(NO, false);
-    let house = Asking::new("PreToolUse", "prompt").open(&model, &MemoryJournal::new()).await;
+    let site = Asking::new("PreToolUse", "prompt");
+    let house = site.open(&model, &MemoryJournal::new()).await;
     let end = house.prompt("go").await;
     assert!(
         matches!(&end, EndReason::Halted { by, reason } if *by.owner == *"claude" && reason.as_str() == "not today"),
@@ -113,7 +114,8 @@ async fn a_model_denies_a_call_and_ends_the_turn() {
 #[tokio::test]
 async fn a_model_stops_a_prompt() {
     let model = model(NO, false);
-    let house = Asking::new("UserPromptSubmit", "prompt").open(&model, &MemoryJournal::new()).await;
+    let site = Asking::new("UserPromptSubmit", "prompt");
+    let house = site.open(&model, &MemoryJournal::new()).await;
     let end = house.prompt("go").await;
     assert!(matches!(end, EndReason::Halted { .. }), "{end}");
     assert_eq!((house.count("user/message"), model.requests().len()), (1, 1));
@@ -128,7 +130,8 @@ async fn a_model_makes_a_turn_go_on() {
         true => events(say(answers.lock().unwrap().pop().unwrap())),
         false => events(say("done")),
     });
-    let house = Asking::new("Stop", "prompt").open(&model, &MemoryJournal::new()).await;
+    let site = Asking::new("Stop", "prompt");
+    let house = site.open(&model, &MemoryJournal::new()).await;
     assert_eq!(house.prompt("go").await, EndReason::Completed);
     assert_eq!(house.count("steering/message"), 1);
     house.close().await;
@@ -138,7 +141,8 @@ async fn a_model_makes_a_turn_go_on() {
 #[tokio::test]
 async fn an_agent_looks_before_it_answers() {
     let model = model(YES, true);
-    let house = Asking::new("PreToolUse", "agent").open(&model, &MemoryJournal::new()).await;
+    let site = Asking::new("PreToolUse", "agent");
+    let house = site.open(&model, &MemoryJournal::new()).await;
     assert_eq!(house.prompt("go").await, EndReason::Completed);
     assert_eq!(house.ran(), ["look", "main"]);
     let results = own(&house.log(), "hook/result");
@@ -158,7 +162,8 @@ async fn an_agent_looks_before_it_answers() {
 async fn permissions_hold_for_an_agent_of_a_hook() {
     let model = model(YES, true);
     let settings = r#"{"hooks":{"Stop":[{"hooks":[{"type":"agent","prompt":"MAY IT?"}]}]},"permissions":{"deny":["Echo"]}}"#;
-    let house = Asking::settings(settings.into()).open(&model, &MemoryJournal::new()).await;
+    let site = Asking::settings(settings.into());
+    let house = site.open(&model, &MemoryJournal::new()).await;
     assert_eq!(house.prompt("go").await, EndReason::Completed);
     assert_eq!(house.ran().len(), 0);
     house.close().await;
@@ -173,7 +178,8 @@ async fn who_does_not_answer_decides_nothing() {
             (false, 0) => events(calls(&[("Echo", r#"{"text":"main"}"#)])),
             (false, _) => events(say("done")),
         });
-        let house = Asking::new("PreToolUse", kind).open(&model, &MemoryJournal::new()).await;
+        let site = Asking::new("PreToolUse", kind);
+        let house = site.open(&model, &MemoryJournal::new()).await;
         assert_eq!(house.prompt("go").await, EndReason::Completed, "{kind}");
         assert_eq!(house.ran(), ["main"], "{kind}");
         assert!(own(&house.log(), "hook/result")[0].root().get("error").is_some(), "{kind}");

@@ -202,6 +202,10 @@ fn vector(
             own("last_assistant_message", read.get("last_assistant_message").cloned());
         }
         "SubagentStart" => {}
+        "ConfigChange" => {
+            own("source", read.get("source").cloned());
+            own("file", read.get("file_path").cloned());
+        }
         "SessionEnd" if text("reason").as_deref() == Some("other") => {}
         "SessionEnd" => return Err("no session ends for that reason here"),
         "Notification" => {

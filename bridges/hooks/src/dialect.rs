@@ -3,13 +3,14 @@
 use crate::{
     answer::{Answer, Heard, Mapped, Terms},
     background::Said,
-    definition::{Definition, Origin, Plugin},
+    definition::{Definition, Origin, Plugin, Scope},
     event::Event,
     explain::At,
     hook::Work,
     options::Fidelity,
     run::Manner,
     transcript::Shape,
+    watch::Watched,
 };
 use futures::future::BoxFuture;
 use portcullis_process::{Finished, SpawnError};
@@ -82,6 +83,11 @@ pub(crate) trait Dialect: Send + Sync + 'static {
 
     /// A hook may go into the background by its first line of output.
     fn lets_go(&self) -> bool;
+
+    /// How the client calls a change of such a file during a session; nothing if it does not look for one.
+    fn watches(&self, _scope: Scope) -> Option<Watched> {
+        None
+    }
 
     /// Hooks of the event may say what later commands find in their environment.
     fn exports(&self, event: Event) -> bool;

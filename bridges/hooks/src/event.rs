@@ -23,6 +23,7 @@ pub(crate) enum Event {
     PreCompact,
     PostCompact,
     Interrupt,
+    ConfigChange,
     SessionEnd,
 }
 
@@ -43,7 +44,7 @@ pub(crate) enum Named {
 }
 
 impl Event {
-    pub(crate) const ALL: [Event; 17] = [
+    pub(crate) const ALL: [Event; 18] = [
         Event::SessionStart,
         Event::UserPromptSubmit,
         Event::PreToolUse,
@@ -60,6 +61,7 @@ impl Event {
         Event::PreCompact,
         Event::PostCompact,
         Event::Interrupt,
+        Event::ConfigChange,
         Event::SessionEnd,
     ];
 
@@ -81,6 +83,7 @@ impl Event {
             Event::PreCompact => "PreCompact",
             Event::PostCompact => "PostCompact",
             Event::Interrupt => "Interrupt",
+            Event::ConfigChange => "ConfigChange",
             Event::SessionEnd => "SessionEnd",
         }
     }
@@ -99,6 +102,7 @@ impl Event {
             Event::SubagentStart => Point::SubagentStart,
             Event::PreCompact => Point::Compaction,
             Event::PostCompact => Point::Compacted,
+            Event::ConfigChange => Point::TurnStart,
             Event::SessionEnd => Point::SessionEnd,
             // A subagent's own stop (C-SUB-3); which of the two it is follows from the session's depth.
             Event::Stop | Event::SubagentStop => Point::Continuation,

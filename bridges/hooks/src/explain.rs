@@ -1,12 +1,14 @@
 //! What would run at a moment, and why the rest would not. Nothing is started.
 
 use crate::{
+    change::Changing,
     dialect::{self, Sorted, Style},
     hook::{Hook, Work},
     hooks::Hooks,
     matcher::Matcher,
     options::{Fidelity, OnFailure},
     run::Program,
+    set::Set,
 };
 use portcullis_runtime::{
     Asking, CallBatch, ChildStarting, Compacting, Ending, Proposed, PutQuestion, Returned, Scene,
@@ -78,6 +80,8 @@ pub enum Moment {
     PreCompact(Compacting),
     /// It was.
     PostCompact(Summarised),
+    /// A file of hooks has changed.
+    ConfigChange(Changing),
     /// A session's host ends it.
     SessionEnd(SessionEnded),
 }
@@ -129,6 +133,7 @@ pub(crate) enum At<'m> {
     SubagentStart(&'m ChildStarting),
     PreCompact(&'m Compacting),
     PostCompact(&'m Summarised),
+    ConfigChange(&'m Changing),
     SessionEnd(&'m SessionEnded),
 }
 
@@ -147,6 +152,7 @@ impl Moment {
             Moment::SubagentStart(at) => At::SubagentStart(at),
             Moment::PreCompact(at) => At::PreCompact(at),
             Moment::PostCompact(at) => At::PostCompact(at),
+            Moment::ConfigChange(at) => At::ConfigChange(at),
             Moment::SessionEnd(at) => At::SessionEnd(at),
         }
     }
@@ -167,21 +173,28 @@ impl<'m> At<'m> {
             At::SubagentStart(at) => &at.scene,
             At::PreCompact(at) => &at.scene,
             At::PostCompact(at) => &at.scene,
+            At::ConfigChange(at) => &at.scene,
             At::SessionEnd(at) => &at.scene,
         }
     }
 }
 
 impl Hooks {
-    /// Every hook that was loaded, by event, in configuration order.
+    /// Every hook that is loaded, by event, in configuration order.
     pub fn hooks(&self) -> Vec<HookInfo> {
-        self.all().map(|hook| hook.info()).collect()
+        self.set().all().map(|hook| hook.info()).collect()
     }
 
     /// What would run at this moment. It agrees with what the dispatcher plans: both ask the same questions.
     ///
     /// `None` for something that the client has no event for, such as a call that has ended without having run.
     pub fn explain(&self, moment: &Moment) -> Option<Explanation> {
+        self.set().explain(moment)
+    }
+}
+
+impl Set {
+    fn explain(&self, moment: &Moment) -> Option<Explanation> {
         let (dialect, at) = (self.house.dialect, moment.at());
         let sorted = dialect.sort(at)?;
         let (event, scene) = (sorted.event, at.scene());

@@ -5,11 +5,11 @@ use crate::{
     background,
     definition::{Definition, Origin},
     explain::At,
-    hooks::House,
     options::OnFailure,
     overlay::Subject,
     post::Post,
     run::Program,
+    set::House,
     tool::Called,
     written::{Ask, Whom},
 };
@@ -103,7 +103,7 @@ impl Hook {
     ///
     /// A hook in the background, or one that goes there, has said nothing by the time this returns, and nothing it says later
     /// decides.
-    async fn hear(&self, at: At<'_>) -> Heard {
+    pub(crate) async fn hear(&self, at: At<'_>) -> Heard {
         let (dialect, scene, event) = (self.house.dialect, at.scene(), self.definition.event);
         let subject = dialect.sort(at).map(|sorted| sorted.subject).unwrap_or_default();
         let stdin = dialect.payload(event, at, self.house.style());

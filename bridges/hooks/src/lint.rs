@@ -14,7 +14,7 @@ impl Hooks {
     /// does not have are known here. Reads the file system, starts nothing.
     pub fn lint(&self, tools: &[&str]) -> Vec<Report> {
         let mut reports = Vec::new();
-        for hook in self.all() {
+        for hook in self.set().all() {
             let mut say = |severity, code, message: String, hint: &str| {
                 let mut report =
                     Report::new(severity, code, message).at(&hook.origin.path, Some(hook.definition.line));

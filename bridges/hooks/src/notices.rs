@@ -66,18 +66,25 @@ pub(crate) fn denied_by_policy(ended: &Ended) -> bool {
 
 impl Hooks {
     pub(crate) fn notices(self: &Arc<Self>, at: &mut Registrar<'_>) {
-        if !self.of(Event::Notification).is_empty() {
+        // Those that the dialect has, if they may come; else those that are there.
+        let dialect = self.house().dialect;
+        let comes = |event: &Event| match &self.watch {
+            Some(_) => dialect.events().contains(event),
+            None => !self.set().of(*event).is_empty(),
+        };
+        if comes(&Event::Notification) {
             let of = self.clone();
-            at.asked("Notification", move |asked| of.start(Moment::Notification(asked.clone())));
+            at.asked("Notification", move |asked| {
+                if !of.set().of(Event::Notification).is_empty() {
+                    of.start(Moment::Notification(asked.clone()));
+                }
+            });
         }
-        for event in [Event::StopFailure, Event::Interrupt] {
-            if self.of(event).is_empty() {
-                continue;
-            }
+        for event in [Event::StopFailure, Event::Interrupt].into_iter().filter(comes) {
             let of = self.clone();
             at.turn_end(event.name(), move |ended| {
-                let sorted = of.house.dialect.sort(At::TurnEnd(ended));
-                if sorted.is_some_and(|sorted| sorted.event == event) {
+                let sorted = of.house().dialect.sort(At::TurnEnd(ended));
+                if sorted.is_some_and(|sorted| sorted.event == event) && !of.set().of(event).is_empty() {
                     of.start(Moment::TurnEnd(ended.clone()));
                 }
             });
@@ -86,7 +93,7 @@ impl Hooks {
 
     /// Starts its hooks. They end with their own limits, or with the thread that holds the session.
     fn start(self: &Arc<Self>, moment: Moment) {
-        let (of, working) = (self.clone(), self.house.at_work.begin());
+        let (of, working) = (self.clone(), self.house().at_work.begin());
         // Whoever drops the handle lets the task go on: that is what is wanted.
         drop(tokio::spawn(async move {
             let _working = working;
@@ -103,18 +110,18 @@ impl Hooks {
 
     /// How many moments are being told to hooks right now. A host that stops can wait for none.
     pub fn telling(&self) -> usize {
-        self.house.at_work.0.load(Ordering::Acquire)
+        self.house().at_work.0.load(Ordering::Acquire)
     }
 
     /// One after another, like any hooks of one point.
     async fn each(&self, moment: &Moment, mut ended: impl FnMut(&Hook, Late)) {
-        let (dialect, at) = (self.house.dialect, moment.at());
+        let (set, dialect, at) = (self.set(), self.house().dialect, moment.at());
         let Some(Sorted { event, subject, .. }) = dialect.sort(at) else { return };
-        if !event.is_notice() || self.closed(event, at).is_some() {
+        if !event.is_notice() || set.closed(event, at).is_some() {
             return;
         }
         tracing::debug!(event = event.name(), subject, "told to hooks");
-        for hook in &*self.matching(event, &subject) {
+        for hook in &*set.matching(event, &subject) {
             let stdin = dialect.payload(event, at, hook.house.style());
             ended(hook, background::run(hook, at.scene(), "", stdin).await);
         }

@@ -2,6 +2,7 @@
 
 use crate::{
     background::Late,
+    change::Reloaded,
     claude::Layers,
     explain::HookInfo,
     overlay::{HookTerms, Overlays, Said},
@@ -77,11 +78,19 @@ pub struct Options<L = Layers> {
     /// Who is told what hooks said that nobody waits for: those in the background, and those on Notification and StopFailure.
     /// Default: nobody, and their context and records are dropped.
     pub late: Option<TellLate>,
+    /// The files are read once, and a change of theirs is not looked for. Default: when a turn begins they are looked at, where
+    /// the client does so, and read again if they have changed.
+    pub read_once: bool,
+    /// Who is told that files have changed, and what came of it. Default: only whoever listens to `tracing`.
+    pub reloaded: Option<TellReloaded>,
 }
 
 /// Takes what a hook in the background came to. Short: it runs on the thread that holds the session. A host has
 /// `Session::late` take all of it.
 pub type TellLate = Arc<dyn Fn(Late) + Send + Sync>;
+
+/// Takes what came of a change of files. Short: it runs on the thread that holds the session.
+pub type TellReloaded = Arc<dyn Fn(&Reloaded) + Send + Sync>;
 
 /// Changes what holds for a hook.
 pub type Each = Arc<dyn Fn(&HookInfo, &mut HookTerms) + Send + Sync>;
@@ -122,6 +131,8 @@ impl<L> Options<L> {
             advisor: self.advisor,
             mcp: self.mcp,
             late: self.late,
+            read_once: self.read_once,
+            reloaded: self.reloaded,
         }
     }
 
@@ -220,6 +231,18 @@ impl<L> Options<L> {
         self
     }
 
+    /// Reads the files once.
+    pub fn read_once(mut self) -> Self {
+        self.read_once = true;
+        self
+    }
+
+    /// Tells this what came of a change of files.
+    pub fn reloaded(mut self, tell: impl Fn(&Reloaded) + Send + Sync + 'static) -> Self {
+        self.reloaded = Some(Arc::new(tell));
+        self
+    }
+
     /// Adds a variable to every hook's environment.
     pub fn env(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
         self.env.push((name.into(), value.into()));
@@ -242,6 +265,8 @@ impl<L: std::fmt::Debug> std::fmt::Debug for Options<L> {
             .field("mcp", &self.mcp.is_some())
             .field("only", &self.only.is_some())
             .field("late", &self.late.is_some())
+            .field("read_once", &self.read_once)
+            .field("reloaded", &self.reloaded.is_some())
             .field("env", &self.env.iter().map(|(name, _)| name).collect::<Vec<_>>())
             .finish()
     }

@@ -2,7 +2,7 @@
 
 mod support;
 
-use portcullis_hooks::{Layers, PluginLayer, Report, Severity};
+use portcullis_hooks::{Layers, Options, PluginLayer, Report, Severity};
 use portcullis_runtime::*;
 use std::fs;
 use support::{Project, gate, key, spec};
@@ -369,7 +369,7 @@ fn names_depend_on_the_definition_alone() {
     let names = |text: &str| -> Vec<String> {
         // The bridge's own observer has no limit.
         let rows = Project::new(text).load().0.introspect();
-        let hooks = rows.iter().filter(|row| row.limit_ms.is_some());
+        let hooks = rows.iter().filter(|row| !row.native);
         hooks.map(|row| row.id.handler.to_string()).collect()
     };
     let one =
@@ -397,23 +397,32 @@ fn introspection_shows_every_handler() {
             "PostToolUseFailure":[{"hooks":[{"type":"command","command":"b"}]}],
             "UserPromptSubmit":[{"matcher":"ignored","hooks":[{"type":"command","command":"c"}]}]}}"#,
     );
+    let rows = |table: &Table| -> Vec<_> {
+        let rows = table.introspect().into_iter();
+        let row = |row: Registered| {
+            (row.point, row.matches.to_string(), row.on_failure.to_string(), row.limit_ms, row.native)
+        };
+        rows.map(row).collect()
+    };
     let (table, _) = project.load();
-    let rows: Vec<_> = table
-        .introspect()
-        .into_iter()
-        .map(|row| (row.point, row.matches.to_string(), row.on_failure.to_string(), row.limit_ms, row.native))
-        .collect();
-    assert_eq!(
-        rows,
-        [
-            (Point::PromptSubmit, "UserPromptSubmit".into(), "proceeds".into(), Some(30_000), false),
-            (Point::Rewrite, "PreToolUse Bash if Bash(git *)".into(), "blocks".into(), Some(2_500), false),
-            (Point::PostExecute, "PostToolUseFailure".into(), "proceeds".into(), Some(600_000), false),
-            // Who keeps the transcript for them.
-            (Point::TurnEnd, "*".into(), "reported".into(), None, true),
-            (Point::SessionEnd, "*".into(), "reported".into(), None, true),
-        ]
-    );
+    let hooks = [
+        (Point::PromptSubmit, "UserPromptSubmit".into(), "proceeds".into(), Some(30_000), false),
+        (Point::Rewrite, "PreToolUse Bash if Bash(git *)".into(), "blocks".into(), Some(2_500), false),
+        (Point::PostExecute, "PostToolUseFailure".into(), "proceeds".into(), Some(600_000), false),
+    ];
+    let observer = |point| (point, "*".into(), "reported".into(), None, true);
+    // Who looks at the files, who starts hooks that nobody waits for, and who keeps the transcript for them.
+    let looks = (Point::TurnStart, "* depth=0..=0".into(), "reported".into(), Some(5_000), true);
+    let mut all = vec![looks];
+    all.extend(hooks[..2].to_vec());
+    all.push(observer(Point::Asked));
+    all.push(hooks[2].clone());
+    all.extend([Point::TurnEnd, Point::TurnEnd, Point::SessionEnd].map(observer));
+    assert_eq!(rows(&table), all);
+    let (once, _) = project.options(Options::read_once).load();
+    let mut all = hooks.to_vec();
+    all.extend([Point::TurnEnd, Point::SessionEnd].map(observer));
+    assert_eq!(rows(&once), all);
     assert!(table.is_bare::<SessionStart>() && table.is_bare::<TurnContinuation>());
 }
 

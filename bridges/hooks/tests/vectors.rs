@@ -3,7 +3,7 @@
 
 mod support;
 
-use portcullis_hooks::{ClaudeHooks, Fidelity, Moment};
+use portcullis_hooks::{Changing, ClaudeHooks, Fidelity, Moment};
 use portcullis_runtime::*;
 use serde::Deserialize;
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
@@ -29,6 +29,8 @@ struct Situation {
     /// A call that goes on after a restart, before anybody has said anything.
     no_prompt: bool,
     source: Option<String>,
+    /// The file that has changed.
+    file: Option<String>,
     prompt: Option<String>,
     tool: Option<String>,
     arguments: Option<String>,
@@ -146,6 +148,9 @@ impl Vector {
                 Moment::Stop(ending.forced_in_turn(forced))
             }
             "SubagentStart" => Moment::SubagentStart(ChildStarting::new(scene, None)),
+            "ConfigChange" => {
+                Moment::ConfigChange(Changing::new(scene, text(&of.source), placed(&of.file).unwrap()))
+            }
             "SessionEnd" => Moment::SessionEnd(SessionEnded::new(scene)),
             other => panic!("{}: how does {other} come about?", self.id),
         }
@@ -228,6 +233,11 @@ fn each_payload_is_the_clients_to_the_byte_when_explained_and_when_run() {
                 let late = runtime.block_on(hooks.tell(&told));
                 late.iter().map(|late| late.records[1].data.decode().unwrap()).collect()
             }
+            Moment::ConfigChange(input) => {
+                let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+                let weighed = tokio::task::LocalSet::new().block_on(&runtime, hooks.weigh(&input));
+                weighed.iter().map(|one| one.records[1].data.decode().unwrap()).collect()
+            }
             Moment::SessionEnd(input) => project.farewell(&input),
             _ => panic!("{}: how is that dispatched?", vector.id),
         };
@@ -238,7 +248,7 @@ fn each_payload_is_the_clients_to_the_byte_when_explained_and_when_run() {
         assert_eq!(explained.stdin, &*hook.stdin, "{}", vector.id);
     }
     // Each event that is made into vectors is there, and those with arguments more than once.
-    assert_eq!(events.len(), 16, "{events:?}");
+    assert_eq!(events.len(), 17, "{events:?}");
     assert!(events["PreToolUse"] >= 20 && events["PostToolUse"] >= 10, "{events:?}");
     assert!(events["PostToolBatch"] >= 10 && events["PermissionRequest"] >= 4, "{events:?}");
 }

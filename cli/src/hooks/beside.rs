@@ -1,10 +1,10 @@
 //! What hooks need of a session while it runs: someone who passes on what hooks in the background say.
 
 use super::args::LayerArgs;
-use crate::problem::Problem;
+use crate::{paint::clean, problem::Problem};
 use portcullis::{
     Session, SessionAdvisor,
-    hooks::{Hooks, Late, Report},
+    hooks::{Hooks, Late, Reload, Reloaded, Report},
 };
 use std::{path::Path, sync::Arc};
 use tokio::{
@@ -36,8 +36,26 @@ pub(crate) fn load(project: &Path, layers: &LayerArgs, advisor: SessionAdvisor) 
             tracing::warn!("a background hook ended when nobody was left to tell");
         }
     });
+    found.options = found.options.reloaded(changed);
     let (hooks, reports) = found.load(project);
     Ok(Prepared { hooks, reports, beside: Beside { late } })
+}
+
+/// Says what came of a change of files, as what was odd about them was said before.
+fn changed(of: &Reloaded) {
+    for (file, change) in &of.files {
+        let what = match change {
+            Reload::Taken => "has changed, and counts as it is now".to_owned(),
+            Reload::Kept { by, reason } => {
+                format!("has changed, and counts as it was: {by} keeps it out: {reason}")
+            }
+            _ => "has changed and is broken: it counts as it was".to_owned(),
+        };
+        eprintln!("{}", clean(&format!("{} {what}", file.display())));
+    }
+    for report in &of.reports {
+        eprintln!("{}", clean(&report.to_string()));
+    }
 }
 
 impl Beside {

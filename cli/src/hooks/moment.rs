@@ -10,7 +10,7 @@ use portcullis::{
     Rewrite, Scene, Seam, Seq, SessionEnded, SessionId, SessionInfo, SessionStart, Source, StartSource,
     Starting, SubagentStart, Submitted, Summarised, Table, ToolBatch, ToolSpec, TurnContinuation, TurnEnded,
     Verdict,
-    hooks::{ClaudeHooks, CodexHooks, Hooks, Moment},
+    hooks::{Changing, ClaudeHooks, CodexHooks, Hooks, Moment},
 };
 use std::{path::Path, sync::Arc, time::Duration};
 
@@ -100,6 +100,10 @@ pub(super) fn moment(args: &ExplainArgs, dialect: &str, cwd: &Path) -> Result<Mo
         }
         "SubagentStart" => Moment::SubagentStart(ChildStarting::new(scene, None)),
         "PreCompact" => Moment::PreCompact(Compacting::new(scene, 1000, 1000, 2)),
+        "ConfigChange" => {
+            let local = cwd.join(".claude/settings.local.json");
+            Moment::ConfigChange(Changing::new(scene, "local_settings", local))
+        }
         "SessionEnd" => Moment::SessionEnd(SessionEnded::new(scene)),
         "PostCompact" => Moment::PostCompact(Summarised::new(scene, (&*args.last).into())),
         other => {
@@ -213,6 +217,19 @@ pub(super) async fn run(hooks: &Arc<Hooks>, moment: &Moment) -> (Vec<Answered>, 
                 records: late.records,
             });
             (answered.collect(), Folded { decision: "none", ..Folded::default() })
+        }
+        Moment::ConfigChange(input) => {
+            let weighed = hooks.weigh(input).await;
+            let reason = weighed.iter().rev().find_map(|one| one.keeps.as_ref()).map(ToString::to_string);
+            let decision = if reason.is_some() { "block" } else { "none" };
+            let answered = weighed.into_iter().map(|one| Answered {
+                handler: one.handler.handler,
+                context: Vec::new(),
+                halt: None,
+                failure: one.failure,
+                records: one.records,
+            });
+            (answered.collect(), Folded { decision, reason, input: None })
         }
         Moment::PreCompact(input) => {
             let (mut answered, decided) = ask::<Compaction>(&table, input).await;

@@ -49,9 +49,9 @@ impl Table {
     /// Every registration, by point, in the order in which they run.
     pub fn introspect(&self) -> Vec<Registered> {
         let mut rows = Vec::new();
-        mounted(Point::TurnStart, &self.start_observers, &mut rows);
-        for (row, observer) in rows.iter_mut().zip(&self.start_observers) {
-            row.limit_ms = Some(millis(observer.run.limit()));
+        for observer in &self.start_observers {
+            let (described, limit) = (observer.run.describe(), Some(observer.run.limit()));
+            of_observer(Point::TurnStart, observer, described, limit, &mut rows);
         }
         entries(&self.session_start, &mut rows);
         entries(&self.subagent_start, &mut rows);
@@ -72,15 +72,8 @@ impl Table {
         mounted(Point::TurnEnd, &self.turn_observers, &mut rows);
         mounted(Point::SubagentEnd, &self.child_observers, &mut rows);
         for observer in &self.end_observers {
-            let from = rows.len();
-            match observer.run.describe() {
-                Some(described) => rows.extend(described),
-                None => mounted(Point::SessionEnd, [observer], &mut rows),
-            }
-            for row in &mut rows[from..] {
-                row.limit_ms = row.limit_ms.or_else(|| observer.run.limit().map(millis));
-                row.scope = observer.scope;
-            }
+            let (described, limit) = (observer.run.describe(), observer.run.limit());
+            of_observer(Point::SessionEnd, observer, described, limit, &mut rows);
         }
         let mut order = 0;
         let mut last = None;
@@ -120,6 +113,25 @@ fn entries<S: Seam>(entries: &[Entry<S>], rows: &mut Vec<Registered>) {
             }
         }
     }
+}
+
+/// An observer that may wait: itself with its limit, or what it is described as.
+fn of_observer<T: ?Sized>(
+    point: Point,
+    observer: &Mounted<T>,
+    described: Option<Vec<Registered>>,
+    limit: Option<Duration>,
+    rows: &mut Vec<Registered>,
+) {
+    let from = rows.len();
+    match described {
+        Some(described) => rows.extend(described),
+        None => {
+            mounted(point, [observer], rows);
+            rows[from..].iter_mut().for_each(|row| row.limit_ms = limit.map(millis));
+        }
+    }
+    rows[from..].iter_mut().for_each(|row| row.scope = observer.scope);
 }
 
 fn millis(limit: Duration) -> u64 {

@@ -2,7 +2,7 @@
 //! turn waits for them.
 
 use super::Scene;
-use crate::{OwnRecord, plan::DEFAULT_DEADLINE};
+use crate::{OwnRecord, Registered, plan::DEFAULT_DEADLINE};
 use futures::future::LocalBoxFuture;
 use std::{fmt, time::Duration};
 
@@ -60,6 +60,11 @@ pub trait StartObserver: Send + Sync + 'static {
     /// How long the turn waits for it: 10 s unless said otherwise.
     fn limit(&self) -> Duration {
         DEFAULT_DEADLINE
+    }
+
+    /// Of a bridge: what it does there, for `introspect()`, if that is more than one thing.
+    fn describe(&self) -> Option<Vec<Registered>> {
+        None
     }
 }
 

@@ -15,7 +15,7 @@ pub(crate) use payload::{agent_id, agent_transcript, transcript};
 use crate::{
     answer::{Answer, Heard, Mapped, Terms},
     background::Said,
-    definition::{Definition, Origin, Plugin},
+    definition::{Definition, Origin, Plugin, Scope},
     dialect::{Dialect, Places, Sorted, Style, Variables, fill},
     event::{self, Event},
     explain::At,
@@ -27,9 +27,10 @@ use crate::{
     report::Report,
     run::Program,
     transcript::Shape,
+    watch::Watched,
     written::Written,
 };
-use config::environment;
+use config::{environment, layers::Settings};
 use futures::future::BoxFuture;
 use matcher::canonical;
 use portcullis_process::{Finished, SpawnError};
@@ -52,7 +53,6 @@ const SILENT: &[(&str, &str)] = &[
     ("TaskCompleted", "there is no list of tasks here"),
     ("Elicitation", "no MCP server can ask the user for something here"),
     ("ElicitationResult", "no MCP server can ask the user for something here"),
-    ("ConfigChange", "settings are read once, when their process starts"),
     ("WorktreeCreate", "sessions and subagents are given no git worktrees here"),
     ("WorktreeRemove", "sessions and subagents are given no git worktrees here"),
     ("InstructionsLoaded", "instruction files (CLAUDE.md) are not loaded here"),
@@ -79,8 +79,8 @@ impl ClaudeHooks {
         let project_dir = project_dir.as_ref();
         let project = std::path::absolute(project_dir).unwrap_or_else(|_| project_dir.to_owned());
         let mut reports = Vec::new();
-        let loaded = config::layers::load(&project, &options.layers, &options.env, &mut reports);
-        let hooks = Hooks::settle(&Claude, project, options.for_files(()), loaded, &mut reports);
+        let files = Settings::of(&project, &options);
+        let hooks = Hooks::watching(&Claude, project, options.for_files(()), files, &mut reports);
         (hooks, reports)
     }
 
@@ -159,6 +159,7 @@ impl Dialect for Claude {
             At::SubagentStart(at) => (Event::SubagentStart, kind(&at.scene)),
             At::PreCompact(_) => (Event::PreCompact, payload::AUTO.to_owned()),
             At::PostCompact(_) => (Event::PostCompact, payload::AUTO.to_owned()),
+            At::ConfigChange(at) => (Event::ConfigChange, at.source.to_string()),
             At::SessionEnd(_) => (Event::SessionEnd, OTHER.to_owned()),
         };
         Some(Sorted { event, subject, input })
@@ -169,6 +170,7 @@ impl Dialect for Claude {
         match (event, at) {
             (Event::UserPromptSubmit, _) if inside => Some("what a subagent is asked is no user's prompt"),
             (Event::StopFailure, _) if inside => Some("what a subagent comes to is its parent's tool result"),
+            (Event::ConfigChange, _) if inside => Some("files are looked at between the turns of a session"),
             (Event::SessionEnd, _) if inside => Some("a subagent is over with SubagentStop"),
             (Event::PermissionRequest, At::PermissionRequest(at)) if unasked(at) => {
                 Some("a hook wanted a person asked, and there is none")
@@ -183,6 +185,12 @@ impl Dialect for Claude {
 
     fn lets_go(&self) -> bool {
         true
+    }
+
+    /// Files that were given for this run, and those of plugins, stay as they were.
+    fn watches(&self, scope: Scope) -> Option<Watched> {
+        let source = SOURCES.into_iter().find(|(of, _)| *of == scope)?.1;
+        Some(Watched { source, may_be_kept: scope != Scope::Managed })
     }
 
     fn exports(&self, event: Event) -> bool {
@@ -299,8 +307,16 @@ impl Dialect for Claude {
     }
 }
 
+/// How the client calls a change of settings, by whose they are.
+const SOURCES: [(Scope, &str); 4] = [
+    (Scope::User, "user_settings"),
+    (Scope::Project, "project_settings"),
+    (Scope::Local, "local_settings"),
+    (Scope::Managed, "policy_settings"),
+];
+
 /// The events that fire here.
-const EVENTS: [Event; 16] = [
+const EVENTS: [Event; 17] = [
     Event::SessionStart,
     Event::UserPromptSubmit,
     Event::PreToolUse,
@@ -316,6 +332,7 @@ const EVENTS: [Event; 16] = [
     Event::SubagentStop,
     Event::PreCompact,
     Event::PostCompact,
+    Event::ConfigChange,
     Event::SessionEnd,
 ];
 

@@ -6,6 +6,7 @@
 use super::matcher::canonical;
 use crate::{
     answer::Answer,
+    change::Changing,
     dialect::{Style, resolve},
     event::Event,
     explain::At,
@@ -113,6 +114,7 @@ pub(super) fn of(event: Event, at: At<'_>, style: Style<'_>) -> Vec<u8> {
         At::SubagentStart(at) => bytes.subagent_start(at),
         At::PreCompact(at) => bytes.pre_compact(at),
         At::PostCompact(at) => bytes.post_compact(at),
+        At::ConfigChange(at) => bytes.config_change(at),
         At::SessionEnd(at) => bytes.session_end(at),
     }
 }
@@ -191,6 +193,14 @@ impl Bytes<'_> {
         let mut p = self.open(Event::StopFailure, scene, scene.prompt, false);
         p.text("error", failed.0);
         p.text("last_assistant_message", failed.1);
+        p.close()
+    }
+
+    /// Between two turns: the prompt is that of the last one.
+    fn config_change(&self, input: &Changing) -> Vec<u8> {
+        let mut p = self.open(Event::ConfigChange, &input.scene, input.scene.prompt, false);
+        p.text("source", &input.source);
+        p.text("file_path", &input.file.to_string_lossy());
         p.close()
     }
 

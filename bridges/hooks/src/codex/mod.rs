@@ -164,7 +164,7 @@ impl Dialect for Codex {
                 _ => return None,
             },
             At::SessionEnd(_) => (Event::SessionEnd, OTHER.to_owned()),
-            At::Notification(_) | At::PostToolBatch(_) => return None,
+            At::Notification(_) | At::PostToolBatch(_) | At::ConfigChange(_) => return None,
         };
         Some(Sorted { event, subject, input })
     }

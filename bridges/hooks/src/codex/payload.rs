@@ -52,7 +52,7 @@ pub(super) fn of(event: Event, at: At<'_>, style: Style<'_>) -> Vec<u8> {
         At::PostCompact(at) => bytes.compact(event, &at.scene),
         At::SessionEnd(at) => bytes.session_end(at),
         // No event of the client's.
-        At::Notification(_) | At::PostToolBatch(_) => Vec::new(),
+        At::Notification(_) | At::PostToolBatch(_) | At::ConfigChange(_) => Vec::new(),
     }
 }
 

@@ -148,10 +148,11 @@ fn seen(hooks: &Arc<Hooks>) {
     names.dedup();
     assert_eq!(names.len(), found.len(), "each has a name of its own");
     assert!(found.iter().all(|hook| !hook.timeout.is_zero() && hook.line > 0));
-    for hook in hooks.all() {
+    let set = hooks.set();
+    for hook in set.all() {
         for subject in ["Bash", "mcp__srv__echo", "startup", ""] {
-            let matching = hooks.matching(hook.definition.event, subject);
-            assert!(matching.len() <= hooks.of(hook.definition.event).len());
+            let matching = set.matching(hook.definition.event, subject);
+            assert!(matching.len() <= set.of(hook.definition.event).len());
         }
     }
     for report in hooks.lint(&["Bash", "Read"]) {

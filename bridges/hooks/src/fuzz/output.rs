@@ -138,6 +138,7 @@ fn means(dialect: &dyn Dialect, event: Event, answer: Answer) {
         Event::Stop | Event::SubagentStop => drop(dialect.again(heard).expect("an answer")),
         Event::PreCompact => drop(dialect.compact(heard).expect("an answer")),
         Event::PostCompact => drop(dialect.noted(heard).expect("an answer")),
+        Event::ConfigChange => assert_eq!(heard.block().is_some(), blocks),
         // Nothing that is said on these decides.
         Event::Notification | Event::StopFailure | Event::Interrupt | Event::SessionEnd => {}
     }

@@ -38,7 +38,8 @@ pub(super) fn run(data: &[u8]) {
     Overlay::of_text(data, &mut again);
     assert_eq!(reports, again);
     assert!(overlay.processes() != Some(0));
-    for hook in hooks().all() {
+    let set = hooks().set();
+    for hook in set.all() {
         let terms = overlay.terms(hook.subject(), &Said::default());
         assert!(terms.timeout > Duration::ZERO && terms.timeout <= LONGEST, "{terms:?}");
         // A host has the last word.
@@ -46,7 +47,7 @@ pub(super) fn run(data: &[u8]) {
         let terms = overlay.terms(hook.subject(), &said);
         assert!(!terms.shadow && terms.timeout <= Duration::from_secs(1));
     }
-    let subjects: Vec<_> = hooks().all().map(|hook| hook.subject()).collect();
+    let subjects: Vec<_> = set.all().map(|hook| hook.subject()).collect();
     let mut unused = Vec::new();
     overlay.unused(&subjects, &mut unused);
     sound(&unused, data);

@@ -90,7 +90,7 @@ impl Transcript {
     /// # Errors
     /// What the file system says.
     pub fn of(hooks: &Hooks, session: SessionId) -> io::Result<Transcript> {
-        Transcript::create(hooks.house.transcripts.shape(), hooks.transcript(&session), session)
+        Transcript::create(hooks.house().transcripts.shape(), hooks.transcript(&session), session)
     }
 
     /// Takes the next record. Most are no part of a conversation and add nothing.

@@ -185,7 +185,14 @@ pub(crate) fn farewell(table: &Table, ended: &SessionEnded) -> Vec<HookResult> {
     let all = tokio::task::LocalSet::new().block_on(&runtime, async {
         let mut all = Vec::new();
         for observer in &table.end_observers {
-            all.extend(observer.run.observe(ended.clone()).await);
+            match observer.run.plan(ended) {
+                None => all.extend(observer.run.observe(ended.clone()).await),
+                Some(planned) => {
+                    for (_, run) in planned {
+                        all.extend(run.observe(ended.clone()).await);
+                    }
+                }
+            }
         }
         all
     });

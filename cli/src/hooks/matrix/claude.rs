@@ -24,6 +24,11 @@ pub(super) const DIFFERENCES: &[Difference] = &[
         "`rate_limit` when the model is busy, `server_error` when it was cut off, else `unknown`",
     ),
     (
+        "a change of settings",
+        "taken over at any time; files of skills, too; it is not known what becomes of a broken file",
+        "between two turns, for the whole project; a broken file leaves what it said before in force; `portcullis.toml`, files for one run and those of plugins are read once",
+    ),
+    (
         "SessionEnd",
         "with one of several reasons; all hooks at once, within one time; an `async` one is let go",
         "when the host shuts down, of a session that ran a turn (`other`); one after another, each with that time, within the limit of the shutdown; an `async` one is waited for",

@@ -2,7 +2,7 @@
 
 use super::feed::{Event, Feed};
 use super::seen::{Asked, Seen, Sources};
-use super::stage::{Stage, Told};
+use super::stage::{Stage, Told, lock};
 use super::{script, tools};
 use futures::{StreamExt, stream::BoxStream};
 use portcullis::{
@@ -106,6 +106,7 @@ async fn play(stage: &Stage, feed: &Feed) -> Result<Seen, String> {
             let prompts = vec![&*feed.rounds[0].prompt; feed.turns().len()];
             house.process(NAME, &prompts, true).await?;
         }
+        Event::ConfigChange => house.changes().await?,
         Event::SessionEnd => {
             // Each process that is done with the session ends it.
             for round in &feed.rounds {
@@ -124,7 +125,7 @@ async fn play(stage: &Stage, feed: &Feed) -> Result<Seen, String> {
     }
     let House { journal, roles, reports, asked, told, last, hooks, .. } = house;
     let roles = roles.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    let told = told.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let told = std::mem::take(&mut *lock(&told));
     Seen::of(feed, Sources { journal, roles, reports, asked, told, last, hooks }).await
 }
 
@@ -225,6 +226,21 @@ impl House<'_> {
     /// How long the process may take to stop. A turn that waits for its host does not end.
     fn grace(&self) -> Duration {
         if self.deferred { Duration::ZERO } else { GRACE }
+    }
+
+    /// One session, of whose settings one file changes before each further turn.
+    async fn changes(&mut self) -> Result<(), String> {
+        let feed = self.feed;
+        let (runtime, session) = self.open(NAME, true).await?;
+        let mut done = self.turn(&session, &feed.rounds[0].prompt).await;
+        for round in &feed.rounds {
+            done = done.and_then(|()| self.stage.change(&round.source));
+            if done.is_ok() {
+                done = self.turn(&session, &round.prompt).await;
+            }
+        }
+        runtime.shutdown(GRACE).await;
+        done
     }
 
     /// One turn, with someone at hand who answers questions as the case says.

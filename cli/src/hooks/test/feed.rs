@@ -27,11 +27,12 @@ pub(super) enum Event {
     PreCompact,
     PostCompact,
     Interrupt,
+    ConfigChange,
     SessionEnd,
 }
 
 impl Event {
-    const ALL: [Event; 17] = [
+    const ALL: [Event; 18] = [
         Event::SessionStart,
         Event::UserPromptSubmit,
         Event::PreToolUse,
@@ -48,6 +49,7 @@ impl Event {
         Event::PreCompact,
         Event::PostCompact,
         Event::Interrupt,
+        Event::ConfigChange,
         Event::SessionEnd,
     ];
 
@@ -69,6 +71,7 @@ impl Event {
             Event::PreCompact => "PreCompact",
             Event::PostCompact => "PostCompact",
             Event::Interrupt => "Interrupt",
+            Event::ConfigChange => "ConfigChange",
             Event::SessionEnd => "SessionEnd",
         }
     }
@@ -98,6 +101,11 @@ impl Event {
 
     pub(super) fn is_of_compaction(self) -> bool {
         matches!(self, Event::PreCompact | Event::PostCompact)
+    }
+
+    /// It does not happen in subagents.
+    fn is_of_session(self) -> bool {
+        self.is_of_compaction() || matches!(self, Event::ConfigChange | Event::SessionEnd)
     }
 
     pub(super) fn is_stop(self) -> bool {
@@ -268,7 +276,7 @@ impl Feed {
         });
         let inside = matches!(event, Event::SubagentStart | Event::SubagentStop);
         let agent = agent.or_else(|| inside.then(|| Agent { name: None, kind: "general-purpose".into() }));
-        if agent.is_some() && (event.is_of_compaction() || event == Event::SessionEnd) {
+        if agent.is_some() && event.is_of_session() {
             return Err(format!("{name} can only be fed to a session, not to a subagent"));
         }
         let rounds = rounds.into_iter().enumerate();
@@ -336,7 +344,10 @@ fn round(event: Event, base: &Given, given: Given, at: usize, first_id: &str) ->
         input: raw(given.tool_input, &base.tool_input).unwrap_or_else(|| "{}".into()),
         response: raw(given.tool_response, &base.tool_response),
         prompt: text(given.prompt, &base.prompt).unwrap_or_else(|| "Do what the case is about.".into()),
-        source: text(given.source, &base.source).unwrap_or_else(|| "startup".into()),
+        source: text(given.source, &base.source).unwrap_or_else(|| match event {
+            Event::ConfigChange => "local_settings".into(),
+            _ => "startup".into(),
+        }),
         active: given.stop_hook_active.or(base.stop_hook_active).unwrap_or(false),
         last: text(given.last_assistant_message, &base.last_assistant_message)
             .filter(|text| !text.trim().is_empty())

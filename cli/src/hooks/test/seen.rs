@@ -2,10 +2,11 @@
 
 use super::drive::answer;
 use super::feed::{Event, Feed};
+use super::stage::Heard;
 use portcullis::{
     Arguments, Ask, Body, Compact, Decision, EndReason, Ended, Gate, Journal, MemoryJournal, OwnRecord,
     Permit, Point, Proposal, Record, Review, Role, Session, SessionId, Source, Subject, View,
-    hooks::{Hooks, Late, Report},
+    hooks::{Hooks, Late, Reload, Report},
 };
 use serde::Serialize;
 use std::{collections::HashMap, sync::Arc};
@@ -16,7 +17,7 @@ pub(super) struct Sources {
     pub(super) roles: Vec<Role>,
     pub(super) reports: Vec<Report>,
     pub(super) asked: Asked,
-    pub(super) told: Vec<Late>,
+    pub(super) told: Heard,
     pub(super) last: Option<SessionId>,
     pub(super) hooks: Option<Arc<Hooks>>,
 }
@@ -115,9 +116,10 @@ impl Seen {
             let records = from.journal.records(&head.session);
             reader.session(&head.session, &records);
         }
-        for late in from.told.iter().filter(|_| feed.event.is_notice()) {
+        for late in from.told.late.iter().filter(|_| feed.event.is_notice()) {
             reader.told(late);
         }
+        reader.changes(&from.told.changes);
         let Reader { mut seen, rounds, .. } = reader;
         if feed.event == Event::PreToolUse {
             let of =
@@ -291,9 +293,10 @@ impl Reader<'_> {
                 }
             }
             Body::Own(own) => {
-                // Its hooks decide nothing, so these are all there is of them.
+                // No record of a decision stands behind these.
                 let ran = self.own(own);
-                self.seen.handlers_run += usize::from(ran && self.feed.event == Event::SessionEnd);
+                let alone = matches!(self.feed.event, Event::ConfigChange | Event::SessionEnd);
+                self.seen.handlers_run += usize::from(ran && alone);
             }
             _ => {}
         }
@@ -309,6 +312,16 @@ impl Reader<'_> {
             self.seen.warnings.extend(said.map(|text| text.into_owned()));
         }
         of_case
+    }
+
+    /// What came of each change; of one that was taken there is nothing to say.
+    fn changes(&mut self, changes: &[Reload]) {
+        for (round, change) in self.rounds.iter_mut().zip(changes) {
+            if let Reload::Kept { reason, .. } = change {
+                *round = "block";
+                self.seen.reasons.push(reason.to_string());
+            }
+        }
     }
 
     /// A hook that nobody waited for.

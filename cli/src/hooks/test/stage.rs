@@ -2,11 +2,13 @@
 
 use super::super::{args::DialectArg, layers::Files};
 use super::case::{Case, Fields, typed};
-use super::feed::Feed;
+use super::feed::{Event, Feed};
 use crate::scratch::copy;
 use portcullis::{
     Scene, SessionAdvisor, SessionId, SessionInfo,
-    hooks::{CodexLayers, Fidelity, Hooks, Late, Layers, Options, Overlays, PluginLayer, Report},
+    hooks::{
+        CodexLayers, Fidelity, Hooks, Late, Layers, Options, Overlays, PluginLayer, Reload, Reloaded, Report,
+    },
 };
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -14,7 +16,7 @@ use std::{
     collections::BTreeMap,
     fs, io,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 use tempfile::TempDir;
 
@@ -135,7 +137,11 @@ impl Stage {
             }
             _ => return Err("a case has `hooks_config`, `hooks_config_file` or `layers`, one of them".into()),
         }
-        let Places { state, files, home, .. } = place_of;
+        let Places { state, mut files, home, .. } = place_of;
+        if let (Files::Claude(layers), Event::ConfigChange) = (&mut files, feed.event) {
+            // The file that changes need not be there before.
+            (layers.project, layers.local) = (true, true);
+        }
         let mut options = Options::<()>::new().transcripts(state.join("transcripts"));
         options.exports = Some(state.join("session-env"));
         options.fidelity = fidelity;
@@ -162,9 +168,39 @@ impl Stage {
 
     /// The case's hooks, loaded anew as another process would.
     pub(super) fn hooks(&self, advisor: SessionAdvisor, told: &Told) -> (Arc<Hooks>, Vec<Report>) {
-        let told = told.clone();
-        let tell = move |late| told.lock().unwrap_or_else(PoisonError::into_inner).push(late);
-        self.files.load(&self.project, self.options.clone().advisor(advisor).late(tell))
+        let (late, changed) = (told.clone(), told.clone());
+        let options = self.options.clone().advisor(advisor).late(move |said| lock(&late).late.push(said));
+        let changed = move |of: &Reloaded| {
+            lock(&changed).changes.extend(of.files.iter().map(|(_, change)| change.clone()));
+        };
+        self.files.load(&self.project, options.reloaded(changed))
+    }
+
+    /// Has a file of settings say the same in other bytes.
+    pub(super) fn change(&self, source: &str) -> Result<(), String> {
+        let Files::Claude(layers) = &self.files else {
+            return Err("this client looks for no change of its files".into());
+        };
+        let file = match source {
+            "user_settings" => layers.user.clone(),
+            "project_settings" => Some(self.project.join(".claude/settings.json")),
+            "local_settings" => Some(self.project.join(".claude/settings.local.json")),
+            "policy_settings" => layers.managed.clone(),
+            other => {
+                return Err(format!(
+                    "no case can change settings that are called `{other}`, so the event was not fed"
+                ));
+            }
+        };
+        let file = file.ok_or_else(|| format!("the case has no {source} to change"))?;
+        let failed = |error: io::Error| format!("{} could not be changed: {error}", file.display());
+        let mut text = match fs::read(&file) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => b"{}".to_vec(),
+            Err(error) => return Err(failed(error)),
+        };
+        text.push(b'\n');
+        write(&file, &text).map_err(failed)
     }
 
     /// The files in which the hooks of this session have said what its commands find in their environment.
@@ -174,8 +210,20 @@ impl Stage {
     }
 }
 
-/// What hooks came to that nobody waited for.
-pub(super) type Told = Arc<Mutex<Vec<Late>>>;
+/// What a host is told of hooks.
+#[derive(Debug, Default)]
+pub(super) struct Heard {
+    /// What those came to that nobody waited for.
+    pub(super) late: Vec<Late>,
+    /// What came of changes of their files.
+    pub(super) changes: Vec<Reload>,
+}
+
+pub(super) type Told = Arc<Mutex<Heard>>;
+
+pub(super) fn lock(told: &Told) -> MutexGuard<'_, Heard> {
+    told.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// For each turn, the first and the last step whose end the case is about.
 fn steps(feed: &Feed) -> Vec<(u32, u32)> {

@@ -3,13 +3,14 @@
 use super::{File, environment, limits, matcher::rule::Rule, permissions::Permissions};
 use crate::{
     definition::{Definition, Origin, Plugin, Scope},
-    hooks::Loaded,
+    options::Options,
     post::Bounds,
-    report::{self, Report, Severity},
+    report::{Report, Severity},
+    set::Loaded,
+    watch::{Reader, Source},
 };
 use std::{
     ffi::OsString,
-    io,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -138,64 +139,70 @@ struct Merged {
     bounds: Bounds,
 }
 
-/// Reads all files that count. `env`: what the host adds to the environment.
-pub(in crate::claude) fn load(
-    project: &Path,
-    layers: &Layers,
-    env: &[(OsString, OsString)],
-    reports: &mut Vec<Report>,
-) -> Loaded {
-    let mut merged = merge(files(project, layers, reports), reports);
-    limits::bound(&mut merged.definitions, limits::stated(env, &merged.env));
-    let permissions = Permissions::new(project.into(), merged.deny, merged.ask);
-    Loaded {
-        definitions: merged.definitions,
-        env: environment::base(project, &merged.env, env),
-        bounds: merged.bounds,
-        beside: Some(Box::new(move |at| permissions.register(at))),
+/// What is made of the files of a project.
+pub(in crate::claude) struct Settings {
+    project: PathBuf,
+    /// What the host adds to the environment.
+    env: Vec<(OsString, OsString)>,
+}
+
+impl Settings {
+    /// With all files that count, read.
+    pub(in crate::claude) fn of(project: &Path, options: &Options) -> (Settings, Vec<Source>) {
+        let settings = Settings { project: project.into(), env: options.env.clone() };
+        (settings, sources(project, &options.layers))
+    }
+
+    /// What a file says; nothing if it need not be there and is not, or if none of it counts.
+    fn file(source: &Source, reports: &mut Vec<Report>) -> Option<File> {
+        let bytes = source.bytes().unwrap_or_else(|unreadable| {
+            reports.push(unreadable);
+            None
+        });
+        super::read(&source.origin.path, bytes?, source.origin.scope, reports)
     }
 }
 
-fn files(project: &Path, layers: &Layers, reports: &mut Vec<Report>) -> Vec<(Arc<Origin>, File)> {
-    let mut files: Vec<(Arc<Origin>, File)> = Vec::new();
-    let mut add = |path: PathBuf, scope: Scope, plugin: Option<Plugin>, must_exist: bool| {
-        let given = layers.flag_json.as_ref().filter(|_| scope == Scope::Flag && path == Path::new(GIVEN));
-        let bytes = match given.map_or_else(|| report::read(&path), |text| Ok(text.clone().into_bytes())) {
-            Ok(bytes) => bytes,
-            Err(error) if error.kind() == io::ErrorKind::NotFound && !must_exist => return,
-            Err(error) => {
-                let message = format!("this file cannot be read and is ignored: {error}");
-                reports.push(Report::new(Severity::Error, "hooks/unreadable", message).at(path, None));
-                return;
-            }
-        };
-        let file = super::read(&path, &bytes, scope, reports);
-        files.push((Arc::new(Origin { path, named: None, scope, plugin }), file));
-    };
-    if let Some(user) = &layers.user {
-        add(user.clone(), Scope::User, None, false);
+impl Reader for Settings {
+    fn load(&self, sources: &[Source], reports: &mut Vec<Report>) -> Loaded {
+        let read = |source: &Source| Some((source.origin.clone(), Settings::file(source, reports)?));
+        let files = sources.iter().filter_map(read).collect();
+        let mut merged = merge(files, reports);
+        limits::bound(&mut merged.definitions, limits::stated(&self.env, &merged.env));
+        Loaded {
+            definitions: merged.definitions,
+            env: environment::base(&self.project, &merged.env, &self.env),
+            bounds: merged.bounds,
+            rules: Some(Permissions::new(self.project.clone(), merged.deny, merged.ask)),
+        }
     }
-    if layers.project {
-        add(project.join(".claude/settings.json"), Scope::Project, None, false);
+
+    fn rejected(&self, source: &Source) -> Option<Vec<Report>> {
+        let mut reports = Vec::new();
+        let is_gone = matches!(source.bytes(), Ok(None));
+        let counts = is_gone || Settings::file(source, &mut reports).is_some();
+        (!counts).then_some(reports)
     }
-    if layers.local {
-        add(project.join(".claude/settings.local.json"), Scope::Local, None, false);
-    }
-    if let Some(flag) = &layers.flag {
-        add(flag.clone(), Scope::Flag, None, true);
-    }
-    if layers.flag_json.is_some() {
-        add(GIVEN.into(), Scope::Flag, None, true);
-    }
-    if let Some(managed) = &layers.managed {
-        add(managed.clone(), Scope::Managed, None, false);
-    }
-    for plugin in &layers.plugins {
-        let place =
-            Plugin { name: plugin.name.clone(), root: plugin.root.clone(), data: plugin.data.clone() };
-        add(plugin.file.clone(), Scope::Plugin, Some(place), true);
-    }
-    files
+}
+
+fn sources(project: &Path, layers: &Layers) -> Vec<Source> {
+    let origin = |path: PathBuf, scope| Arc::new(Origin { path, named: None, scope, plugin: None });
+    let file = |path: PathBuf, scope| Source::read(origin(path, scope), scope == Scope::Flag);
+    let mut sources = Vec::new();
+    sources.extend(layers.user.clone().map(|path| file(path, Scope::User)));
+    let own = |name| project.join(".claude").join(name);
+    sources.extend(layers.project.then(|| file(own("settings.json"), Scope::Project)));
+    sources.extend(layers.local.then(|| file(own("settings.local.json"), Scope::Local)));
+    sources.extend(layers.flag.clone().map(|path| file(path, Scope::Flag)));
+    let given = layers.flag_json.as_ref();
+    sources.extend(given.map(|text| Source::given(origin(GIVEN.into(), Scope::Flag), text)));
+    sources.extend(layers.managed.clone().map(|path| file(path, Scope::Managed)));
+    sources.extend(layers.plugins.iter().map(|plugin| {
+        let PluginLayer { name, root, data, file } = plugin.clone();
+        let (scope, plugin) = (Scope::Plugin, Some(Plugin { name, root, data }));
+        Source::read(Arc::new(Origin { path: file, named: None, scope, plugin }), true)
+    }));
+    sources
 }
 
 /// Off switches: the last layer that says anything about `disableAllHooks` decides for all hooks that are not managed, the managed

@@ -10,7 +10,7 @@ mod limits;
 mod permissions;
 
 use super::{
-    Claude,
+    Claude, SOURCES,
     matcher::{self, rule::Rule},
     payload::PERMISSION_PROMPT,
 };
@@ -43,8 +43,8 @@ pub(crate) struct File {
 }
 
 /// Reads a settings file (`wrapped` or not makes no difference to a settings file; a plugin's must have the `hooks` key,
-/// and there nothing else counts).
-pub(crate) fn read(path: &Path, bytes: &[u8], scope: Scope, reports: &mut Vec<Report>) -> File {
+/// and there nothing else counts). Nothing of a file that is ignored as a whole.
+pub(crate) fn read(path: &Path, bytes: &[u8], scope: Scope, reports: &mut Vec<Report>) -> Option<File> {
     let plugin = scope == Scope::Plugin;
     let text = String::from_utf8_lossy(bytes);
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
@@ -59,14 +59,14 @@ pub(crate) fn read(path: &Path, bytes: &[u8], scope: Scope, reports: &mut Vec<Re
             };
             let message = format!("this file is not JSON and is ignored: {}", fault.problem);
             reader.say(Severity::Error, "hooks/not-json", fault.at, message, Some(hint));
-            return File::default();
+            return None;
         }
     };
     let Some(entries) = root.entries() else {
         let message = format!("this file is ignored: it must hold an object, not {}", root.kind());
         let hint = "write {\"hooks\": { … }}";
         reader.say(Severity::Error, "hooks/not-an-object", root.at, message, Some(hint));
-        return File::default();
+        return None;
     };
     let mut file = File::default();
     for entry in entries {
@@ -76,7 +76,7 @@ pub(crate) fn read(path: &Path, bytes: &[u8], scope: Scope, reports: &mut Vec<Re
         match &*entry.key {
             "hooks" => {
                 if let Err(Rejected) = reader.events(&entry.value) {
-                    return File::default();
+                    return None;
                 }
             }
             _ if plugin => {}
@@ -112,7 +112,7 @@ pub(crate) fn read(path: &Path, bytes: &[u8], scope: Scope, reports: &mut Vec<Re
         );
     }
     file.definitions = reader.definitions;
-    file
+    Some(file)
 }
 
 /// The whole file is out.
@@ -285,9 +285,11 @@ impl Reader<'_> {
             self.say(Severity::Warning, "hooks/no-such-start", at, message, Some(&hint));
         }
         let mut sound = Ok(handlers.len());
+        let sources = SOURCES.map(|(_, source)| source);
         let told: &[&str] = match named {
             Named::Runs(Event::Notification) => &[PERMISSION_PROMPT],
             Named::Runs(Event::StopFailure) => &FAILURES,
+            Named::Runs(Event::ConfigChange) => &sources,
             Named::Runs(Event::SessionEnd) => &[OTHER],
             _ => &[],
         };

@@ -5,8 +5,9 @@
 use crate::{
     claude::matcher::rule::Rule,
     definition::{Condition, Origin},
+    set::Rules,
 };
-use portcullis_runtime::{Execution, Gate, Registrar};
+use portcullis_runtime::{Execution, Reason};
 use std::{path::PathBuf, sync::Arc};
 
 /// The rules of all layers.
@@ -25,30 +26,6 @@ impl Permissions {
         Arc::new(Permissions { project, deny, ask })
     }
 
-    pub(crate) fn register(self: &Arc<Self>, at: &mut Registrar<'_>) {
-        if !self.deny.is_empty() {
-            let of = self.clone();
-            at.guard("permissions.deny", move |call| {
-                let (origin, rule) = of.first(&of.deny, call)?;
-                Some(
-                    format!("The permission rule {} in {} denies this call.", rule.text(), origin.name())
-                        .into(),
-                )
-            });
-        }
-        if !self.ask.is_empty() {
-            let of = self.clone();
-            at.pre_execute("permissions.ask", async move |call: Execution| match of.first(&of.ask, &call) {
-                Some((origin, rule)) => Gate::ask(format!(
-                    "The permission rule {} in {} asks about this call.",
-                    rule.text(),
-                    origin.name()
-                )),
-                None => Gate::allow(),
-            });
-        }
-    }
-
     fn first<'r>(
         &self,
         rules: &'r [(Arc<Origin>, Rule)],
@@ -56,5 +33,25 @@ impl Permissions {
     ) -> Option<&'r (Arc<Origin>, Rule)> {
         let (input, cwd) = (call.arguments.root(), &call.scene.session.cwd);
         rules.iter().find(|(_, rule)| rule.holds(&call.tool.name, input, &self.project, cwd))
+    }
+}
+
+impl Rules for Permissions {
+    fn denies(&self) -> bool {
+        !self.deny.is_empty()
+    }
+
+    fn asks(&self) -> bool {
+        !self.ask.is_empty()
+    }
+
+    fn deny(&self, call: &Execution) -> Option<Reason> {
+        let (origin, rule) = self.first(&self.deny, call)?;
+        Some(format!("The permission rule {} in {} denies this call.", rule.text(), origin.name()).into())
+    }
+
+    fn ask(&self, call: &Execution) -> Option<Reason> {
+        let (origin, rule) = self.first(&self.ask, call)?;
+        Some(format!("The permission rule {} in {} asks about this call.", rule.text(), origin.name()).into())
     }
 }

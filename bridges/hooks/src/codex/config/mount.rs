@@ -7,8 +7,8 @@ use super::{
 };
 use crate::{
     definition::{self, Definition, Origin, Plugin},
-    hooks::Loaded,
     report::{Report, Severity},
+    set::Loaded,
     tool::{Called, Filling},
     written::Written,
 };
