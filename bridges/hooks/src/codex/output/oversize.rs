@@ -10,7 +10,8 @@ use crate::{
 };
 use sha2::{Digest, Sha256};
 use std::{
-    fs, io,
+    fs::{self, OpenOptions},
+    io::{self, Write},
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -69,7 +70,15 @@ fn keep(file: &Path, text: &str) -> io::Result<()> {
     if let Some(folder) = file.parent() {
         fs::create_dir_all(folder)?;
     }
-    fs::write(file, text)
+    match OpenOptions::new().write(true).create_new(true).open(file) {
+        Ok(mut new) => new.write_all(text.as_bytes()),
+        // A repeated run finds its own file. Whoever else could write there may have put something in its place, or a link.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            let own = fs::symlink_metadata(file)?.is_file() && fs::read(file)? == text.as_bytes();
+            if own { Ok(()) } else { Err(io::Error::other("something else is in its place")) }
+        }
+        Err(error) => Err(error),
+    }
 }
 
 /// Beginning and end, at most that many bytes in all, under a line about the whole.
@@ -126,6 +135,22 @@ mod tests {
         // A repeated run shows the same.
         assert_eq!(shown(long, 100, dir.path().into()).await, first);
         assert_eq!(files(dir.path()).len(), 1);
+    }
+
+    // The folder is one that others may write to, and its names can be guessed.
+    #[tokio::test]
+    async fn what_a_link_in_its_place_points_to_is_not_written() {
+        let dir = tempfile::tempdir().unwrap();
+        let long = "w".repeat(2_000);
+        shown(long.clone(), 100, dir.path().into()).await;
+        let (name, _) = files(dir.path()).remove(0);
+        let precious = dir.path().join("precious");
+        fs::write(&precious, "mine").unwrap();
+        fs::remove_file(dir.path().join(&name)).unwrap();
+        std::os::unix::fs::symlink(&precious, dir.path().join(&name)).unwrap();
+        let text = shown(long, 100, dir.path().into()).await;
+        assert!(!text.contains("saved to") && text.len() < 600, "{text}");
+        assert_eq!(fs::read_to_string(&precious).unwrap(), "mine");
     }
 
     // C-BRIDGE-1: the numbers are the client's own, for 2,000 bytes under a limit of 100 tokens and a place of 31.
