@@ -196,6 +196,13 @@ impl Vector {
     }
 }
 
+/// The command, with a home and a folder for temporary files of its own: what is too long for a model is kept there.
+fn portcullis(own: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_portcullis"));
+    command.env("TMPDIR", own).env("HOME", own).env_remove("CODEX_HOME").env_remove("XDG_CONFIG_HOME");
+    command
+}
+
 fn each_holds(client: Client, at_least: usize) {
     let vectors = client.all();
     let ids: HashSet<&str> = vectors.iter().map(|vector| &*vector.id).collect();
@@ -208,7 +215,8 @@ fn each_holds(client: Client, at_least: usize) {
             let outcome = if fidelity == "exact" { &vector.exact } else { &vector.strict };
             fs::write(folder.join("case.json"), vector.case(client, outcome)).unwrap();
         }
-        let output = Command::new(env!("CARGO_BIN_EXE_portcullis"))
+        let temp = TempDir::new().unwrap();
+        let output = portcullis(temp.path())
             .args(["hooks", "test", "--fidelity", fidelity])
             .arg(dir.path())
             .output()
@@ -287,7 +295,8 @@ fn each_is_explained(client: Client, at_least: usize) {
             fs::create_dir(file.parent().unwrap()).unwrap();
             fs::write(file, vector.config()).unwrap();
             let input = vector.input();
-            let output = Command::new(env!("CARGO_BIN_EXE_portcullis"))
+            let home = TempDir::new().unwrap();
+            let output = portcullis(home.path())
                 .args(["hooks", "explain", "--json", "--event", &vector.event, "--fidelity", fidelity])
                 .args(["--dialect", client.dialect, "--tool", vector.tool(), "--input", input])
                 .args(client.trusting)

@@ -62,7 +62,7 @@ pub(super) const DIFFERENCES: &[Difference] = &[
     (
         "a compaction",
         "asked for (`manual`) or at the limit (`auto`)",
-        "at the limit; a session that a hook ends there is `halted`, and Interrupt runs as in the client",
+        "at the limit; a turn that a hook ends there is `halted`, not `interrupted`, and Interrupt runs as in the client",
     ),
     (
         "`session_id`, `turn_id`, `agent_id`",
