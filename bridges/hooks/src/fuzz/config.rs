@@ -110,9 +110,10 @@ fn shown(table: &DeTable<'_>, path: &[&str]) -> (Option<String>, Vec<String>) {
 
 fn value_text(value: &DeValue<'_>) -> String {
     match value {
-        DeValue::Table(table) => format!("{:?}", shown(table, &[]).1),
+        DeValue::Table(table) => format!("{{{}}}", shown(table, &[]).1.join(", ")),
         DeValue::Array(items) => {
-            format!("{:?}", items.iter().map(|item| value_text(item.get_ref())).collect::<Vec<_>>())
+            let items: Vec<_> = items.iter().map(|item| value_text(item.get_ref())).collect();
+            format!("[{}]", items.join(", "))
         }
         DeValue::String(text) => format!("{text:?}"),
         DeValue::Integer(number) => format!("{number:?}"),

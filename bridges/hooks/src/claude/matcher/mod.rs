@@ -9,8 +9,8 @@ pub(super) mod rule;
 use crate::matcher::{Matcher, Pattern};
 use regress::Regex;
 
-/// Longest subject that a regular expression looks at, in UTF-16 units. Tool names are shorter.
-const SUBJECT: usize = 256;
+/// Longest subject that a regular expression looks at, in UTF-16 units. No provider takes longer names of tools.
+const SUBJECT: usize = 128;
 
 /// A JavaScript expression.
 #[derive(Debug)]

@@ -4,19 +4,25 @@
 //! length could stop a session. Expressions that the client's JavaScript does not know (ES2025 modifiers and repeated group
 //! names) are refused as well, since there they never match.
 
-/// In how many ways, as a power of two, an expression may split a subject. A name has at most 2^7 characters, so this is four
-/// repetitions without a bound.
-const BITS: u32 = 28;
-/// What a repetition without a bound counts for.
-const UNBOUNDED: u32 = 7;
+/// How many steps a search may take, as a power of two: some tenths of a second.
+const STEPS: u32 = 24;
+/// Into how many ways a subject can be split by so many repetitions without a bound, as a power of two. A subject has 2^7 units;
+/// one more of them than its repetitions have is where the search begins.
+const SPLITS: [u32; 5] = [0, 8, 14, 19, 24];
+/// What a reference back to a group takes, as a power of two.
+const REFERENCE: u32 = 5;
 /// Groups within groups.
 const DEPTH: usize = 64;
 
 /// Why an expression must not be used, if so. The text must already have compiled.
 pub(crate) fn refuse(text: &str) -> Option<&'static str> {
-    let mut walk = Walk { chars: text.chars().collect(), at: 0, names: Vec::new(), verdict: None };
+    let mut walk = Walk::default();
+    walk.chars = text.chars().collect();
     let whole = walk.alternatives(0);
-    if walk.verdict.is_none() && whole.bits > BITS {
+    let runs = whole.runs as usize + usize::from(!whole.anchored);
+    let references = if walk.refers { REFERENCE } else { 0 };
+    let steps = SPLITS.get(runs).map(|splits| splits.saturating_add(whole.bits).saturating_add(references));
+    if walk.verdict.is_none() && steps.is_none_or(|steps| steps > STEPS) {
         return Some(
             "too many of its parts can match in more than one way, so that a match could take very long",
         );
@@ -27,16 +33,35 @@ pub(crate) fn refuse(text: &str) -> Option<&'static str> {
 /// What is known of a part.
 #[derive(Clone, Copy, Default)]
 struct Part {
-    /// In how many ways it can match from one place, as a power of two; 0 when there is one at most.
+    /// In how many ways it can match from one place, as a power of two, but for repetitions without a bound.
     bits: u32,
+    /// How many of those there are.
+    runs: u32,
     /// The character it must begin with.
     first: Option<char>,
+    /// It can match nothing.
+    empty: bool,
+    /// It matches at the beginning of the subject alone.
+    anchored: bool,
 }
 
+impl Part {
+    /// A part that can match nothing: an assertion.
+    const EMPTY: Part = Part { bits: 0, runs: 0, first: None, empty: true, anchored: false };
+
+    /// In more than one way?
+    fn is_open(self) -> bool {
+        self.bits > 0 || self.runs > 0
+    }
+}
+
+#[derive(Default)]
 struct Walk {
     chars: Vec<char>,
     at: usize,
     names: Vec<String>,
+    /// It refers back to a group.
+    refers: bool,
     verdict: Option<&'static str>,
 }
 
@@ -70,12 +95,15 @@ impl Walk {
         let choice = if distinct || parts.len() == 1 { 0 } else { log2(parts.len() as u64) };
         Part {
             bits: parts.iter().map(|part| part.bits).max().unwrap_or(0).saturating_add(choice),
+            runs: parts.iter().map(|part| part.runs).max().unwrap_or(0),
             first: if parts.len() == 1 { parts[0].first } else { None },
+            empty: parts.iter().any(|part| part.empty),
+            anchored: parts.iter().all(|part| part.anchored),
         }
     }
 
     fn sequence(&mut self, depth: usize) -> Part {
-        let mut whole = Part::default();
+        let mut whole = Part::EMPTY;
         let mut leading = true;
         while let Some(c) = self.peek() {
             if matches!(c, '|' | ')') {
@@ -83,8 +111,10 @@ impl Walk {
             }
             let part = self.quantified(depth);
             whole.bits = whole.bits.saturating_add(part.bits);
+            whole.runs = whole.runs.saturating_add(part.runs);
+            whole.empty &= part.empty;
             if leading {
-                whole.first = part.first;
+                (whole.first, whole.anchored) = (part.first, part.anchored);
             }
             leading = false;
         }
@@ -94,16 +124,25 @@ impl Walk {
     fn quantified(&mut self, depth: usize) -> Part {
         let mut part = self.atom(depth);
         let Some((least, most)) = self.quantifier() else { return part };
-        if part.bits > 0 && most != Some(0) && most != Some(1) {
+        if part.is_open() && most != Some(0) && most != Some(1) {
             self.verdict.get_or_insert(NESTED);
         }
-        let lengths = match most {
-            None => UNBOUNDED,
-            Some(most) => log2(u64::from(most.saturating_sub(least)) + 1),
-        };
-        part.bits = part.bits.saturating_add(lengths);
+        // Nothing comes after it that could make it try again.
+        let is_last = depth == 0 && matches!(self.peek(), None | Some('|'));
+        match most {
+            _ if is_last => {}
+            None => part.runs = part.runs.saturating_add(1),
+            Some(most) => {
+                let lengths = log2(u64::from(most.saturating_sub(least)) + 1);
+                part.bits = part.bits.saturating_add(lengths);
+            }
+        }
+        // What matches nothing is repeated as often as it must be, with nothing that would end it.
+        if part.empty {
+            part.bits = part.bits.saturating_add(log2(u64::from(least.max(1))));
+        }
         if least == 0 {
-            part.first = None;
+            part = Part { first: None, empty: true, anchored: false, ..part };
         }
         part
     }
@@ -117,9 +156,9 @@ impl Walk {
                 let end = self.chars[self.at..].iter().position(|c| *c == '}')?;
                 let inside: String = self.chars[self.at + 1..self.at + end].iter().collect();
                 let bounds = match inside.split_once(',') {
-                    None => inside.parse().ok().map(|n| (n, Some(n))),
-                    Some((least, "")) => least.parse().ok().map(|least| (least, None)),
-                    Some((least, most)) => least.parse().ok().zip(most.parse().ok().map(Some)),
+                    None => count(&inside).map(|n| (n, Some(n))),
+                    Some((least, "")) => count(least).map(|least| (least, None)),
+                    Some((least, most)) => count(least).zip(count(most).map(Some)),
                 };
                 // A brace that is no quantifier is a character.
                 let bounds = bounds?;
@@ -147,10 +186,20 @@ impl Walk {
             '\\' => {
                 let escaped = self.peek();
                 self.at += 1;
+                match escaped {
+                    Some('b' | 'B') => return Part::EMPTY,
+                    Some('1'..='9' | 'k') => {
+                        self.refers = true;
+                        return Part::EMPTY;
+                    }
+                    _ => {}
+                }
                 // `\d`, `\b`, `\1`, …: unknown beginnings. An escaped sign stands for itself.
                 Part { first: escaped.filter(|c| !c.is_alphanumeric()), ..Part::default() }
             }
-            '.' | '^' | '$' => Part::default(),
+            '.' => Part::default(),
+            '^' => Part { anchored: true, ..Part::EMPTY },
+            '$' => Part::EMPTY,
             c => Part { first: Some(c), ..Part::default() },
         }
     }
@@ -167,6 +216,7 @@ impl Walk {
     }
 
     fn group(&mut self, depth: usize) -> Part {
+        let mut looks_around = false;
         if self.peek() == Some('?') {
             let after = self.chars.get(self.at + 1).copied();
             if self.rest_is("?<") && !self.rest_is("?<=") && !self.rest_is("?<!") {
@@ -184,8 +234,10 @@ impl Walk {
                 }
                 self.names.push(name);
             } else if matches!(after, Some(':' | '=' | '!')) {
+                looks_around = after != Some(':');
                 self.at += 2;
             } else if after == Some('<') {
+                looks_around = true;
                 self.at += 3;
             } else {
                 self.verdict
@@ -196,8 +248,15 @@ impl Walk {
         if self.peek() == Some(')') {
             self.at += 1;
         }
-        part
+        // What it sees there is not what comes next.
+        if looks_around { Part { bits: part.bits, runs: part.runs, ..Part::EMPTY } } else { part }
     }
+}
+
+/// A number of times, as far as it matters.
+fn count(digits: &str) -> Option<u32> {
+    let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+    is_number.then(|| digits.parse().unwrap_or(u32::MAX))
 }
 
 /// The exponent of the next power of two.
@@ -229,6 +288,16 @@ mod tests {
             "(?=(a+)+)x",
             "([a-z]+_?)+$",
             "(a+){5}",
+            "(a+){99999999999}x",
+            ".*.*.*.*x",
+            "((?!a).|b)+x",
+            "((?<=a).|b)+x",
+            "(){4000000000}",
+            "((){60000}){60000}",
+            "(?=a){4000000000}",
+            "(?:a?a?a?a?a?a?a?a?a?a?a?a?a?a?a?a?a?a?)x",
+            "(?:a|.)(?:a|.)(?:a|.)(?:a|.)(?:a|.)(?:a|.)(?:a|.)(?:a|.)(?:a|.)(?:a|.)(?:a|.)(?:a|.)(?:a|.)(?:a|.)(?:a|.)(?:a|.)(?:a|.)x",
+            "(.*)(.*)(.*)\\1\\2\\3x",
         ] {
             assert!(refuse(bad).is_some(), "{bad}");
         }
@@ -253,6 +322,12 @@ mod tests {
             "(?<=x)y+",
             "(?<!x)y+",
             "\\w+-\\d+",
+            ".*foo.*bar.*",
+            "mcp__.*__.*__.*__.*",
+            "^.*a.*b.*c.*$",
+            "(.)\\1{3,}",
+            "(?:\\bBash\\b|^Read$)",
+            "a{1000000}",
         ] {
             assert_eq!(refuse(good), None, "{good}");
         }
