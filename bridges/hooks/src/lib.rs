@@ -3,7 +3,8 @@
 //! [`ClaudeHooks::load`] and [`CodexHooks::load`] read a project's files and give an [`Extension`](portcullis_runtime::Extension)
 //! to mount, with a list of [`Report`]s about what in the files will not run, or not as it reads. Each hook command is one handler: it
 //! has its own decision, time limit and two records, `hook/invoked` and `hook/result`. Hooks of both clients may be mounted in one
-//! session: what each says joins the same fold.
+//! session. Those that are mounted first are asked first, which decides nothing: of all their verdicts on a call the most restrictive
+//! stands. What they tell the model stands in the order of mounting, each client's within it in the order of its files.
 //!
 //! ```
 //! use portcullis_hooks::{ClaudeHooks, Severity};
