@@ -16,8 +16,7 @@ const DEPTH: usize = 64;
 
 /// Why an expression must not be used, if so. The text must already have compiled.
 pub(crate) fn refuse(text: &str) -> Option<&'static str> {
-    let mut walk = Walk::default();
-    walk.chars = text.chars().collect();
+    let mut walk = Walk { chars: text.chars().collect(), ..Walk::default() };
     let whole = walk.alternatives(0);
     let runs = whole.runs as usize + usize::from(!whole.anchored);
     let references = if walk.refers { REFERENCE } else { 0 };
