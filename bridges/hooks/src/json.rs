@@ -167,6 +167,20 @@ pub(crate) fn line(text: &str, at: usize) -> usize {
     1 + text.as_bytes()[..at.min(text.len())].iter().filter(|byte| **byte == b'\n').count()
 }
 
+/// The lines of a text, to be asked about many places: a file with a thousand mistakes is read once.
+pub(crate) struct Lines(Vec<usize>);
+
+impl Lines {
+    pub(crate) fn of(text: &str) -> Lines {
+        Lines(text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at).collect())
+    }
+
+    /// The line of a place, from 1.
+    pub(crate) fn at(&self, at: usize) -> usize {
+        1 + self.0.partition_point(|end| *end < at)
+    }
+}
+
 /// Reads one value and nothing after it.
 pub(crate) fn parse(text: &str) -> Result<Node<'_>, Fault> {
     let mut reader = Reader { text, at: 0 };

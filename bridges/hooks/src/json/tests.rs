@@ -48,6 +48,10 @@ fn says_what_is_wrong_and_where() {
     assert_eq!(parse(&deep).unwrap_err().problem, Problem::Depth);
     assert!(parse(&deep[1..1025]).is_ok());
     assert_eq!(line("a\nb\nc", 4), 3);
+    for text in ["", "\n", "a\nb\n\nc", "é\n\n"] {
+        let lines = Lines::of(text);
+        assert!((0..=text.len() + 2).all(|at| lines.at(at) == line(text, at)), "{text:?}");
+    }
 }
 
 #[test]

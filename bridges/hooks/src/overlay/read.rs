@@ -5,7 +5,7 @@ use crate::{
     definition::LONGEST,
     dialect,
     event::{Named, distance, named, nearest},
-    json::line,
+    json::{Lines, line},
     options::{Fidelity, OnFailure},
     report::{self, Report, Severity},
 };
@@ -54,7 +54,7 @@ pub(super) fn parse(bytes: &[u8], mut file: File, reports: &mut Vec<Report>) -> 
             return None;
         }
     };
-    let mut reader = Reader { text, found: Vec::new() };
+    let mut reader = Reader { text, lines: Lines::of(text), found: Vec::new() };
     match DeTable::parse(text) {
         Ok(root) => reader.root(root.get_ref(), &mut file),
         Err(error) => {
@@ -70,12 +70,14 @@ pub(super) fn parse(bytes: &[u8], mut file: File, reports: &mut Vec<Report>) -> 
     }
     // The parser hands keys out by name; a person reads from the top.
     reader.found.sort_by_key(|(at, _)| *at);
-    reports.extend(reader.found.into_iter().map(|(at, report)| report.at(&file.path, Some(line(text, at)))));
+    let Reader { lines, found, .. } = reader;
+    reports.extend(found.into_iter().map(|(at, report)| report.at(&file.path, Some(lines.at(at)))));
     Some(file)
 }
 
 struct Reader<'t> {
     text: &'t str,
+    lines: Lines,
     found: Vec<(usize, Report)>,
 }
 
@@ -196,7 +198,7 @@ impl Reader<'_> {
                 "give it `fidelity`, `on_failure`, `timeout` or `shadow`",
             );
         }
-        file.entries.push(Entry { line: line(self.text, at), which, said });
+        file.entries.push(Entry { line: self.lines.at(at), which, said });
     }
 
     /// What may stand in both places; says whether the key is such a one.

@@ -18,7 +18,7 @@ use crate::{
     definition::{Definition, LONGEST, Scope},
     event::{Event, Named, named, nearest},
     farewell::OTHER,
-    json::{self, Entry, Node, Problem, Value},
+    json::{self, Entry, Lines, Node, Problem, Value},
     matcher::Matcher,
     notices::FAILURES,
     post::Bounds,
@@ -48,7 +48,7 @@ pub(crate) fn read(path: &Path, bytes: &[u8], scope: Scope, reports: &mut Vec<Re
     let plugin = scope == Scope::Plugin;
     let text = String::from_utf8_lossy(bytes);
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
-    let mut reader = Reader { path, text, reports, definitions: Vec::new() };
+    let mut reader = Reader { path, lines: Lines::of(text), reports, definitions: Vec::new() };
     let root = match json::parse(text) {
         Ok(root) => root,
         Err(fault) => {
@@ -123,7 +123,7 @@ pub(super) struct Dropped;
 
 pub(super) struct Reader<'r> {
     path: &'r Path,
-    text: &'r str,
+    lines: Lines,
     reports: &'r mut Vec<Report>,
     definitions: Vec<Definition>,
 }
@@ -149,7 +149,7 @@ impl Reader<'_> {
         message: impl Into<String>,
         hint: Option<&str>,
     ) {
-        let mut report = Report::new(severity, code, message).at(self.path, Some(json::line(self.text, at)));
+        let mut report = Report::new(severity, code, message).at(self.path, Some(self.lines.at(at)));
         report.hint = hint.map(Into::into);
         self.reports.push(report);
     }
@@ -313,7 +313,7 @@ impl Reader<'_> {
                         let limit = found.timeout.unwrap_or_else(|| limits::usual(&found.written, event));
                         self.definitions.push(Definition {
                             event,
-                            line: json::line(self.text, handler.at),
+                            line: self.lines.at(handler.at),
                             order: self.definitions.len(),
                             matcher_text: matcher.map(|(_, text)| text.into()),
                             matcher: if found.never {
@@ -341,7 +341,7 @@ impl Reader<'_> {
     /// Of equal keys the last one counts, which is hardly ever meant.
     fn once(&mut self, entry: &Entry<'_>) {
         let Some(earlier) = entry.earlier else { return };
-        let line = json::line(self.text, entry.at);
+        let line = self.lines.at(entry.at);
         let message =
             format!("`{}` is written again on line {line}, so what stands here does not count", entry.key);
         self.say(Severity::Warning, "hooks/repeated-key", earlier, message, Some("put both into one"));

@@ -12,7 +12,7 @@ use crate::{
     claude::ClaudeHooks,
     codex::{Codex, matcher::compile},
     event::{self, Event, Named, distance},
-    json::line,
+    json::Lines,
     report::{Report, Severity},
 };
 use std::{path::Path, sync::Arc};
@@ -68,7 +68,7 @@ enum Written<'n> {
 /// Reads one file.
 pub(super) struct Reader<'r> {
     path: &'r Path,
-    text: &'r str,
+    lines: Lines,
     /// What the file is, should it be rejected.
     what: &'static str,
     found: Vec<(usize, Report)>,
@@ -76,7 +76,7 @@ pub(super) struct Reader<'r> {
 
 impl<'r> Reader<'r> {
     pub(super) fn new(path: &'r Path, text: &'r str, what: &'static str) -> Reader<'r> {
-        Reader { path, text, what, found: Vec::new() }
+        Reader { path, lines: Lines::of(text), what, found: Vec::new() }
     }
 
     /// What was found, from the top of the file on.
@@ -93,7 +93,7 @@ impl<'r> Reader<'r> {
         message: impl Into<String>,
         hint: impl Into<String>,
     ) {
-        let mut report = Report::new(severity, code, message).at(self.path, Some(line(self.text, at)));
+        let mut report = Report::new(severity, code, message).at(self.path, Some(self.lines.at(at)));
         report.hint = Some(hint.into()).filter(|hint| !hint.is_empty());
         self.found.push((at, report));
     }
@@ -380,7 +380,7 @@ impl<'r> Reader<'r> {
             sound.push(Handler {
                 event,
                 place: (place, number),
-                line: line(self.text, at),
+                line: self.lines.at(at),
                 matcher_text: text.clone(),
                 matcher: compiled.clone(),
                 work,
