@@ -35,6 +35,8 @@ pub(crate) struct Timeline {
     goes_on: String,
     /// A fork's first record of its own: what stands before was taken over, or closes what was open there.
     own: Seq,
+    /// The session was opened, and no turn has begun since.
+    opening: bool,
     turn: Count,
 }
 
@@ -77,6 +79,7 @@ impl Timeline {
             person,
             goes_on: String::new(),
             own: Seq(0),
+            opening: true,
             turn: Count::default(),
         }
     }
@@ -98,12 +101,19 @@ impl Timeline {
 
     fn body(&mut self, record: &Record, told: &mut Told) {
         match &record.body {
+            // Files of hooks were read again.
+            Body::ConfigInForce(config) if !self.opening => {
+                let handlers = names(config.handlers.len(), "handler");
+                let text = format!("other handlers are in force from here on: {handlers}");
+                self.page.block("changed", Tint::Quiet, &text, Tint::Quiet, SAID);
+            }
             Body::ConfigInForce(config) => {
                 let handlers = names(config.handlers.len(), "handler");
                 let text = format!("{} · model {} · {handlers}", self.session, config.model);
                 self.page.block("session", Tint::Quiet, &text, Tint::Quiet, SAID);
             }
             Body::SessionResumed(_) => {
+                self.opening = true;
                 let text = format!("{} goes on where its log ended", self.session);
                 self.page.block("session", Tint::Quiet, &text, Tint::Quiet, SAID);
             }
@@ -131,6 +141,7 @@ impl Timeline {
                 self.own = created.seed.as_ref().map_or(Seq(0), |seed| seed.own);
             }
             Body::TurnStart(_) => {
+                self.opening = false;
                 self.turn = Count { began: (record.seq.0, record.time), ..Count::default() }
             }
             Body::UserMessage(message) if self.queued.get(&message.from) != Some(&message.content) => {

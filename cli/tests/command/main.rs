@@ -10,6 +10,7 @@ mod inbox;
 mod log;
 mod overlay;
 mod park;
+mod reload;
 mod replay;
 mod sessions;
 mod setup;
