@@ -237,6 +237,8 @@ pub(crate) struct Loaded {
     pub(crate) handlers: Vec<Placed>,
     /// The path that a user would have to trust for the project's hooks to count.
     pub(crate) untrusted_project: Option<String>,
+    /// What is wrong with the folders of a project that is not trusted: nothing in them counts, so only who reviews them is told.
+    pub(crate) aside: Vec<Report>,
     pub(crate) record: Record,
 }
 
@@ -344,10 +346,10 @@ pub(crate) fn load(dir: &Path, layers: &CodexLayers, reports: &mut Vec<Report>) 
     let below = || system.iter().map(|system| &system.config).chain(of_user).chain(&flags);
     let said: HashMap<String, String> = below().flat_map(|config| config.projects.clone()).collect();
     let markers = below().filter_map(|config| config.markers.as_deref()).next_back();
-    let (mut folders, mut untrusted_project) = (Vec::new(), None);
+    let (mut folders, mut untrusted_project, mut aside) = (Vec::new(), None, Vec::new());
     if layers.project {
         let project = Project::find(dir, markers);
-        (folders, untrusted_project) = project_folders(&project, layers, &said, reports);
+        (folders, untrusted_project) = project_folders(&project, layers, &said, (reports, &mut aside));
     }
 
     let open = folders.iter().filter(|folder| folder.closed.is_none()).map(|folder| &folder.config);
@@ -437,7 +439,7 @@ pub(crate) fn load(dir: &Path, layers: &CodexLayers, reports: &mut Vec<Report>) 
             order += usize::from(closed.is_none());
         }
     }
-    Loaded { handlers, untrusted_project, record }
+    Loaded { handlers, untrusted_project, aside, record }
 }
 
 /// The `.codex` folders of a project. Those that its user does not trust are read all the same, so that they can be reviewed.
@@ -445,7 +447,7 @@ fn project_folders(
     project: &Project,
     layers: &CodexLayers,
     said: &HashMap<String, String>,
-    reports: &mut Vec<Report>,
+    (reports, aside): (&mut Vec<Report>, &mut Vec<Report>),
 ) -> (Vec<Folder>, Option<String>) {
     let resolved = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let trusting = layers.trust_file();
@@ -461,8 +463,8 @@ fn project_folders(
             true => Trust::Trusted,
             false => project.trust(folder, said),
         };
-        let mut aside = Vec::new();
-        let into = if trust == Trust::Trusted { &mut *reports } else { &mut aside };
+        let before = aside.len();
+        let into = if trust == Trust::Trusted { &mut *reports } else { &mut *aside };
         let mut read = Folder::read(&counts, Scope::Project, into);
         let path = match trust {
             Trust::Trusted => None,
@@ -471,9 +473,11 @@ fn project_folders(
         if let Some(path) = path {
             read.closed = Some(Closed::Project);
             let count = read.json.len() + read.config.handlers.len();
-            let message = format!(
-                "{count} hook(s) in this folder do not run: nobody has said that the project is trusted"
-            );
+            let what = match count {
+                0 => "nothing in this folder counts".to_owned(),
+                count => format!("{count} hook(s) in this folder do not run"),
+            };
+            let message = format!("{what}: nobody has said that the project is trusted");
             let mut report =
                 Report::new(Severity::Warning, "hooks/project-untrusted", message).at(&own, None);
             report.hint = Some(match &trusting {
@@ -485,7 +489,7 @@ fn project_folders(
                 }
                 None => "no config.toml of a user was given that could say so".into(),
             });
-            if count > 0 || !aside.is_empty() {
+            if count > 0 || aside.len() > before {
                 reports.push(report);
             }
             untrusted.get_or_insert(path);

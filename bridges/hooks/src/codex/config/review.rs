@@ -104,6 +104,7 @@ impl CodexTrust {
         let dir = std::path::absolute(dir).unwrap_or_else(|_| dir.to_owned());
         let mut reports = Vec::new();
         let loaded = load(&dir, layers, &mut reports);
+        reports.extend(loaded.aside.iter().cloned());
         let hooks = loaded.handlers.iter().map(|placed| of(placed, &loaded, &dir)).collect();
         (CodexTrust { hooks, loaded, config: layers.trust_file(), record: layers.record.clone() }, reports)
     }

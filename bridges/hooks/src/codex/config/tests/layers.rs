@@ -111,6 +111,10 @@ fn hooks_of_a_project_count_once_its_user_trusts_it() {
 fn a_broken_file_of_an_untrusted_project_is_no_news() {
     let machine = Machine::new().write("project/.codex/hooks.json", "{");
     assert_eq!(codes(&machine.load().1), ["hooks/project-untrusted"]);
+    // But to whoever reviews it.
+    let (trust, reports) = crate::CodexTrust::review(machine.path("project"), &machine.layers);
+    assert_eq!(codes(&reports), ["hooks/project-untrusted", "hooks/not-json"]);
+    assert!(trust.hooks().is_empty() && reports[0].message.starts_with("nothing in this folder counts"));
     let machine = machine.layers(|layers, _| layers.trust_project());
     assert_eq!(codes(&machine.load().1), ["hooks/not-json"]);
 }
