@@ -9,8 +9,8 @@ use super::{
     tree::{Entry, Node, Value},
 };
 use crate::{
-    claude::ClaudeHooks,
     codex::{Codex, matcher::compile},
+    dialect,
     event::{self, Event, Named, distance},
     json::Lines,
     report::{Report, Severity},
@@ -132,8 +132,8 @@ impl<'r> Reader<'r> {
         let name = &*entry.key;
         let hint = match event::nearest(&Codex, name) {
             Some(near) => format!("did you mean {near}?"),
-            None if ClaudeHooks::events().any(|(event, _)| event == name) => {
-                "it is an event of Claude Code, and Codex has none like it".into()
+            None if dialect::ALL.iter().any(|other| event::named(*other, name) != Named::Unknown) => {
+                "another client has it, and Codex has none like it".into()
             }
             None => "the file's other hooks run".into(),
         };

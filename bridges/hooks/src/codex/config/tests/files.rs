@@ -133,7 +133,7 @@ fn names_that_the_client_does_not_know_are_passed_over_and_named() {
     assert!(reports.iter().all(|report| report.severity == Severity::Warning));
     let hint = |at: usize| reports[at].hint.as_deref().unwrap_or_default();
     assert_eq!(hint(3), "did you mean PreToolUse?");
-    assert!(hint(4).contains("Claude Code"), "{}", hint(4));
+    assert!(hint(4).contains("another client"), "{}", hint(4));
     let (_, reports) =
         json(&with_group("Stop", r#"{"hooks":[{"type":"command","command":"x","Timeout":3}]}"#));
     assert_eq!(reports[0].hint.as_deref(), Some("did you mean `timeout`?"));
