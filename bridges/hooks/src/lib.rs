@@ -207,11 +207,11 @@ mod written;
 
 pub use background::Late;
 pub use change::{Changing, Reload, Reloaded, Weighed};
-pub use claude::{ClaudeHooks, Layers, PluginLayer};
+pub use claude::{ClaudeHooks, Layers};
 pub use codex::{Change, Changed, CodexHooks, CodexLayers, CodexTrust, TrustError, TrustStatus, TrustedHook};
 pub use explain::{Considered, Explanation, HookInfo, Moment};
 pub use hooks::Hooks;
-pub use options::{Each, Fidelity, OnFailure, Only, Options, TellLate, TellReloaded};
+pub use options::{Each, Fidelity, OnFailure, Only, Options, PluginLayer, TellLate, TellReloaded};
 pub use overlay::{HookTerms, Overlays};
 pub use report::{Report, Severity};
 pub use tool::{McpCall, McpText, McpTools};

@@ -85,6 +85,40 @@ pub struct Options<L = Layers> {
     pub reloaded: Option<TellReloaded>,
 }
 
+/// A plugin whose hooks count.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PluginLayer {
+    /// Its name; equal commands of two plugins are two handlers.
+    pub name: String,
+    /// Its folder: `CLAUDE_PLUGIN_ROOT` of its hooks.
+    pub root: PathBuf,
+    /// The folder for its data: `CLAUDE_PLUGIN_DATA` of its hooks.
+    pub data: Option<PathBuf>,
+    /// Its hook file; `hooks/hooks.json` in its folder unless said otherwise.
+    pub file: PathBuf,
+}
+
+impl PluginLayer {
+    /// A plugin by its folder.
+    pub fn new(name: impl Into<String>, root: impl Into<PathBuf>) -> PluginLayer {
+        let root = root.into();
+        PluginLayer { name: name.into(), file: root.join("hooks/hooks.json"), root, data: None }
+    }
+
+    /// Where its hooks keep their data.
+    pub fn data(mut self, folder: impl Into<PathBuf>) -> PluginLayer {
+        self.data = Some(folder.into());
+        self
+    }
+
+    /// Another hook file than `hooks/hooks.json`.
+    pub fn file(mut self, file: impl Into<PathBuf>) -> PluginLayer {
+        self.file = file.into();
+        self
+    }
+}
+
 /// Takes what a hook in the background came to. Short: it runs on the thread that holds the session. A host has
 /// `Session::late` take all of it.
 pub type TellLate = Arc<dyn Fn(Late) + Send + Sync>;

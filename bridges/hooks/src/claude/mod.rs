@@ -6,7 +6,7 @@ mod matcher;
 mod output;
 mod payload;
 
-pub use config::layers::{Layers, PluginLayer};
+pub use config::layers::Layers;
 #[cfg(any(test, fuzzing))]
 pub(crate) use matcher::{read as matcher, rule::Rule};
 

@@ -4,6 +4,7 @@ use super::{File, environment, limits, matcher::rule::Rule, permissions::Permiss
 use crate::{
     definition::{Definition, Origin, Plugin, Scope},
     options::Options,
+    options::PluginLayer,
     post::Bounds,
     report::{Report, Severity},
     set::Loaded,
@@ -39,20 +40,6 @@ pub struct Layers {
     pub managed: Option<PathBuf>,
     /// Plugins, in order.
     pub plugins: Vec<PluginLayer>,
-}
-
-/// A plugin whose hooks count.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct PluginLayer {
-    /// Its name; equal commands of two plugins are two handlers.
-    pub name: String,
-    /// Its folder: `CLAUDE_PLUGIN_ROOT` of its hooks.
-    pub root: PathBuf,
-    /// The folder for its data: `CLAUDE_PLUGIN_DATA` of its hooks.
-    pub data: Option<PathBuf>,
-    /// Its hook file; `hooks/hooks.json` in its folder unless said otherwise.
-    pub file: PathBuf,
 }
 
 impl Default for Layers {
@@ -102,26 +89,6 @@ impl Layers {
     /// Adds a plugin.
     pub fn plugin(mut self, plugin: PluginLayer) -> Layers {
         self.plugins.push(plugin);
-        self
-    }
-}
-
-impl PluginLayer {
-    /// A plugin by its folder.
-    pub fn new(name: impl Into<String>, root: impl Into<PathBuf>) -> PluginLayer {
-        let root = root.into();
-        PluginLayer { name: name.into(), file: root.join("hooks/hooks.json"), root, data: None }
-    }
-
-    /// Where its hooks keep their data.
-    pub fn data(mut self, folder: impl Into<PathBuf>) -> PluginLayer {
-        self.data = Some(folder.into());
-        self
-    }
-
-    /// Another hook file than `hooks/hooks.json`.
-    pub fn file(mut self, file: impl Into<PathBuf>) -> PluginLayer {
-        self.file = file.into();
         self
     }
 }

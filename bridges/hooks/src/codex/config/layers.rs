@@ -7,7 +7,7 @@ use super::{
     trust::{self, Bundle, Changed, Record, TrustStatus},
 };
 use crate::{
-    claude::PluginLayer,
+    options::PluginLayer,
     report::{Report, Severity},
 };
 use std::{
